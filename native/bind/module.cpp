@@ -1,0 +1,7 @@
+// _core: the native rooms seen from Python, a submodule each. The rooms themselves know nothing of Python.
+#include "bind/module.hpp"
+
+NB_MODULE(_core, m) {
+  m.doc() = "The native core of forebay: one submodule a room of native/.";
+  forebay::bind_tape(m);
+}

@@ -1,0 +1,104 @@
+// port: the few driver calls that a pool and a stream need. Everything above it (pools, runtime, what-if) knows no
+// other driver. What a call costs and how work is scheduled is each driver's own; pools, lifetimes and rows on a tape
+// are not its business: tape rows are taped.hpp's, planned faults are faulty.hpp's, both drivers around a driver.
+//
+// Pre-conditions, stated once for every implementation (and checked by none of the callers twice):
+//  - Sizes are in bytes and not zero. `create`, `map`, `unmap` and `set_access` take multiples of `granularity`; `map`
+//  covers one
+//    whole frame at offset 0 and the range is reserved and not mapped; `unmap` names whole mappings; `release_range` an
+//    unmapped range exactly as reserved.
+//  - A handle is used on the device that made it. A destroyed handle answers `invalid_handle`, and its number may come
+//  back.
+//  - Every call may come from any thread. None calls back into its caller, none throws.
+//  - `free`, `host_free` wait for the device's earlier work; `unmap` and `release` wait for nothing: the caller knows
+//  that no
+//    work still touches the bytes.
+//  - After a sticky error every call answers that error and changes nothing.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "driver/status.hpp"
+
+namespace forebay {
+
+using Address = std::uint64_t;  // of device memory; never to be dereferenced on the host
+
+// Strong handles: a stream is not an event, and neither is an integer.
+struct StreamHandle {
+  std::uint64_t value = 0;
+  auto operator<=>(const StreamHandle&) const = default;
+};
+struct EventHandle {
+  std::uint64_t value = 0;
+  auto operator<=>(const EventHandle&) const = default;
+};
+struct FrameHandle {
+  std::uint64_t value = 0;
+  auto operator<=>(const FrameHandle&) const = default;
+};
+
+// The handles that every device has: 0 and 1 are its legacy default stream, 2 is the calling thread's default stream.
+inline constexpr StreamHandle kLegacyStream{1}, kPerThreadStream{2};
+
+enum class StreamKind : std::uint8_t { blocking, nonblocking };
+
+struct DeviceFacts {
+  std::uint64_t total_bytes = 0;
+  std::uint64_t granularity = 0;  // of frames and mappings, bytes; 0 where the device has no virtual memory management
+  std::string name;
+};
+struct MemoryInfo {
+  std::uint64_t free_bytes = 0, total_bytes = 0;
+};
+
+class Driver {
+ public:
+  virtual ~Driver() = default;
+
+  virtual int device_count() const = 0;
+  virtual Result<DeviceFacts> facts(int device) = 0;
+  virtual Result<MemoryInfo> memory_info(int device) = 0;
+
+  // Driver segments (cuMemAlloc, cuMemFree) and pinned host memory (cuMemHostAlloc, cuMemFreeHost).
+  virtual Result<Address> malloc(int device, std::uint64_t bytes) = 0;
+  [[nodiscard]] virtual Status free(int device, Address address) = 0;
+  virtual Result<Address> host_alloc(std::uint64_t bytes) = 0;
+  [[nodiscard]] virtual Status host_free(Address address) = 0;
+
+  // Virtual memory: address ranges, frames (physical memory), and the mappings between them.
+  virtual Result<Address> reserve_range(int device, std::uint64_t bytes) = 0;
+  [[nodiscard]] virtual Status release_range(int device, Address address, std::uint64_t bytes) = 0;
+  virtual Result<FrameHandle> create(int device, std::uint64_t bytes) = 0;
+  [[nodiscard]] virtual Status release(int device, FrameHandle frame) = 0;
+  [[nodiscard]] virtual Status map(int device, Address address, std::uint64_t bytes, FrameHandle frame) = 0;
+  [[nodiscard]] virtual Status set_access(int device, Address address, std::uint64_t bytes) = 0;
+  [[nodiscard]] virtual Status unmap(int device, Address address, std::uint64_t bytes) = 0;
+
+  // Streams. `stream_id` is unique for the process's life (cuStreamGetId); handles come back.
+  virtual Result<StreamHandle> stream_create(int device, StreamKind kind, int priority) = 0;
+  [[nodiscard]] virtual Status stream_destroy(int device, StreamHandle stream) = 0;
+  virtual Result<std::uint64_t> stream_id(int device, StreamHandle stream) = 0;
+  virtual Result<bool> stream_capturing(int device, StreamHandle stream) = 0;
+  [[nodiscard]] virtual Status stream_sync(int device, StreamHandle stream) = 0;
+  virtual Result<bool> stream_query(int device, StreamHandle stream) = 0;  // true: all its work is complete
+  [[nodiscard]] virtual Status stream_wait(int device, StreamHandle stream, EventHandle event) = 0;
+  [[nodiscard]] virtual Status device_sync(int device) = 0;
+
+  // Events. An event never recorded is complete and orders nothing.
+  virtual Result<EventHandle> event_create(int device) = 0;
+  [[nodiscard]] virtual Status event_destroy(int device, EventHandle event) = 0;
+  [[nodiscard]] virtual Status event_record(int device, EventHandle event, StreamHandle stream) = 0;
+  [[nodiscard]] virtual Status event_sync(int device, EventHandle event) = 0;
+  virtual Result<bool> event_query(int device, EventHandle event) = 0;  // true: complete
+
+  // Work that needs no kernel. `copy` takes device or pinned addresses at either end.
+  [[nodiscard]] virtual Status copy(int device, Address to, Address from, std::uint64_t bytes, StreamHandle stream) = 0;
+  [[nodiscard]] virtual Status memset(int device, Address to, std::uint8_t value, std::uint64_t bytes,
+                                      StreamHandle stream) = 0;
+  [[nodiscard]] virtual Status host_func(int device, StreamHandle stream, std::function<void()> function) = 0;
+};
+
+}  // namespace forebay

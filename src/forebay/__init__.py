@@ -1,0 +1,19 @@
+"""forebay: pools and a DAG, the runtime layer of a GPU program. The front door; every name is loaded when it is first used."""
+
+from importlib import import_module
+from typing import Any
+
+_HOMES = {"Tape": "forebay.tape", "region": "forebay.region"}
+
+__all__ = sorted(_HOMES)
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'forebay' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,145 @@
+"""rows: a tape in memory. Columns are NumPy arrays, slices are views, side tables are shared.
+
+What the columns mean is events.py's; text and files are notation.py's and file.py's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forebay.tape.events import COLUMNS, Kind, Sees, StreamClass
+
+__all__ = ["Frame", "Pool", "Sees", "Sides", "Sites", "Stream", "Tape", "Uses"]
+
+Array = NDArray[Any]
+
+
+class Frame(NamedTuple):
+    """One line of a stack."""
+
+    file: str
+    line: int
+    function: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """One stream. `handle` is the driver's number for it, None where the source does not say; so are the others."""
+
+    name: str
+    handle: int | None = None
+    device: int = 0
+    context: int | None = None
+    kind: StreamClass | None = None
+    priority: int | None = None
+    thread: int | None = None  # owner of a per-thread default stream
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """One pool. `private` is a framework's id of a private pool; `trusted`: its own edges are not on the tape."""
+
+    name: str
+    consumer: str | None = None
+    kind: str | None = None  # "small", "large", "segments", "paged", "pinned", ...
+    device: int = 0
+    space: str = "device"
+    parent: int | None = None  # index of the pool it grows from
+    private: tuple[int, int] | None = None
+    trusted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sites:
+    """Stacks by id: site i is frames[index[offsets[i]:offsets[i + 1]]], the innermost frame first. Site 0 is the empty stack."""
+
+    frames: Sequence[Frame] = ()
+    offsets: Array = field(default_factory=lambda: np.zeros(2, "u8"))
+    index: Array = field(default_factory=lambda: np.zeros(0, "u4"))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def stack(self, site: int) -> tuple[Frame, ...]:
+        """The frames of a site, innermost first."""
+        return tuple(self.frames[i] for i in self.index[int(self.offsets[site]) : int(self.offsets[site + 1])])
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """The side tables. String 0 is "", site 0 the empty stack."""
+
+    streams: Sequence[Stream] = ()
+    pools: Sequence[Pool] = ()
+    strings: Sequence[str] = ("",)
+    sites: Sites = field(default_factory=Sites)
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """The accesses of work items: row i's are [offsets[i], offsets[i + 1]) of the other arrays (u8 addresses and sizes, u1 codes)."""
+
+    offsets: Array
+    address: Array
+    size: Array
+    mode: Array
+    extent: Array
+    space: Array
+
+
+@dataclass(frozen=True)
+class Tape:
+    """n events, their side tables, what the source could see, and where it comes from.
+
+    `columns` maps names of COLUMNS to arrays of n; a column that the source cannot fill is absent. `known`, where present, is a
+    u4 array of n bit sets (bit i is _core.tape.COLUMNS[i]): a row's value is null where its bit is clear although its kind
+    fills the column. Cells of columns that a kind does not fill hold 0 and mean nothing.
+    """
+
+    columns: Mapping[str, Array]
+    sides: Sides = field(default_factory=Sides)
+    sees: frozenset[Sees] = frozenset()
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    uses: Uses | None = None
+    known: Array | None = None
+    first: int = 0  # index of row 0 in the tape that this one is a slice of: what `cause` counts from
+
+    def __post_init__(self) -> None:
+        for name, column in self.columns.items():
+            if name not in COLUMNS or column.dtype != COLUMNS[name].dtype or column.shape != (len(self),):
+                raise ValueError(
+                    f"column {name!r}: expected {len(self)} values of {COLUMNS[name].dtype if name in COLUMNS else 'a known column'}"
+                )
+
+    def __len__(self) -> int:
+        return len(self.columns["kind"])
+
+    def __getitem__(self, rows: slice) -> Tape:
+        """A run of rows as views of the same memory."""
+        start, stop, step = rows.indices(len(self))
+        if step != 1:
+            raise ValueError("a tape is cut into runs of rows: step must be 1")
+        uses = self.uses and replace(self.uses, offsets=self.uses.offsets[start : stop + 1])
+        known = None if self.known is None else self.known[start:stop]
+        columns = {name: column[start:stop] for name, column in self.columns.items()}
+        return replace(self, columns=columns, uses=uses, known=known, first=self.first + start)
+
+    def chunks(self, rows: int = 65536) -> Iterator[Tape]:
+        """Runs of at most `rows` rows, in order, without copies: what views and rules fold over."""
+        for start in range(0, len(self), rows):
+            yield self[start : start + rows]
+
+    def where(self, *kinds: Kind) -> NDArray[np.intp]:
+        """Indices of the rows of these kinds, in order."""
+        wanted = np.zeros(256, bool)
+        wanted[[int(kind) for kind in kinds]] = True
+        return np.flatnonzero(wanted[self.columns["kind"]])
+
+    def has(self, name: str) -> bool:
+        """Whether the source fills this column at all."""
+        return name in self.columns

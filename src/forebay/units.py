@@ -1,0 +1,42 @@
+"""units: sizes and durations as people write them, and back. Binary units only: 1 MiB = 2**20 bytes, as drivers and frameworks count."""
+
+import re
+
+_STEPS = {"": 1, "B": 1, "K": 2**10, "KiB": 2**10, "M": 2**20, "MiB": 2**20, "G": 2**30, "GiB": 2**30, "T": 2**40, "TiB": 2**40}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
+
+
+def parse_size(text: str) -> int:
+    """Bytes of "512", "20 MiB", "1.5G". Raises ValueError, saying what would have been understood.
+
+    >>> parse_size("20 MiB"), parse_size("1.5G")
+    (20971520, 1610612736)
+    """
+    match = _SIZE.fullmatch(text.strip())
+    if match is None or match[2] not in _STEPS:
+        raise ValueError(f"not a size: {text!r}; write bytes, or a number with K, M, G, T or KiB, MiB, GiB, TiB")
+    return round(float(match[1]) * _STEPS[match[2]]) if "." in match[1] else int(match[1]) * _STEPS[match[2]]
+
+
+def size(count: int) -> str:
+    """Bytes for people, at most two decimals.
+
+    >>> size(0), size(2182086656), size(76524442), size(1536)
+    ('0 B', '2.03 GiB', '72.98 MiB', '1.5 KiB')
+    """
+    for unit in ("TiB", "GiB", "MiB", "KiB"):
+        if abs(count) >= _STEPS[unit]:
+            return f"{count / _STEPS[unit]:.2f}".rstrip("0").rstrip(".") + f" {unit}"
+    return f"{count} B"
+
+
+def duration(nanoseconds: int) -> str:
+    """Nanoseconds for people.
+
+    >>> duration(150), duration(12_300), duration(2_000_000_000)
+    ('150 ns', '12.3 µs', '2 s')
+    """
+    for unit, step in (("s", 10**9), ("ms", 10**6), ("µs", 10**3)):
+        if abs(nanoseconds) >= step:
+            return f"{nanoseconds / step:.2f}".rstrip("0").rstrip(".") + f" {unit}"
+    return f"{nanoseconds} ns"
