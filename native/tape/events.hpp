@@ -59,25 +59,46 @@ inline constexpr ColumnSet kWork = kPlace | kTimes | bit(Column::uses);
 //   segment:  `ref` of reserve/release/map/unmap names the segment (or frame); absent where the source names none.
 //   query:    of an event by `ref`, of a stream by `stream`.      capacity: `name` says which figure, `size` is it.
 //   region:   `ref` is the iteration.                              gap: `size` is the number of rows lost, if known.
-#define FOREBAY_KINDS(X)                                                                                               \
-  X(reserve, kSegment)                                                                                                 \
-  X(release, kSegment)                                                                                                 \
-  X(map, kSegment) X(unmap, kSegment) X(pin, bit(Column::device) | kBlock) X(unpin, bit(Column::device) | kBlock)      \
-      X(alloc, kPlace | kBlock) X(free, kPlace | kBlock) X(lend, kPlace | kBlock) X(reclaim, kPlace | kBlock)          \
-          X(launch, kWork | bit(Column::ref)) X(copy, kWork | bit(Column::size)) X(memset, kWork | bit(Column::size))  \
-              X(host_access, bit(Column::uses)) X(host_func, kWork) X(stream_create, kPlace) X(stream_destroy, kPlace) \
-                  X(record, kPlace | bit(Column::ref)) X(wait, kPlace | bit(Column::ref))                              \
-                      X(event_destroy, bit(Column::ref)) X(sync_event, bit(Column::ref)) X(sync_stream, kPlace)        \
-                          X(sync_device, bit(Column::device)) X(query, kPlace | bit(Column::ref))                      \
-                              X(capture_begin, kPlace | bit(Column::ref)) X(capture_end, kPlace | bit(Column::ref))    \
-                                  X(graph_launch, kWork | bit(Column::ref)) X(graph_destroy, bit(Column::ref)) X(      \
-                                      region_begin, bit(Column::ref)) X(region_end, bit(Column::ref))                  \
-                                      X(oom, kPlace | bit(Column::pool) | bit(Column::size) | bit(Column::requested))  \
-                                          X(capacity, bit(Column::device) | bit(Column::pool) | bit(Column::size))     \
-                                              X(settings, bit(Column::device))                                         \
-                                                  X(flush, bit(Column::device) | bit(Column::pool))                    \
-                                                      X(gap, bit(Column::size)) X(note, bit(Column::device))           \
-                                                          X(define, bit(Column::ref) | bit(Column::text))
+// clang-format off
+#define FOREBAY_KINDS(X) \
+  X(reserve, kSegment) \
+  X(release, kSegment) \
+  X(map, kSegment) \
+  X(unmap, kSegment) \
+  X(pin, bit(Column::device) | kBlock) \
+  X(unpin, bit(Column::device) | kBlock) \
+  X(alloc, kPlace | kBlock) \
+  X(free, kPlace | kBlock) \
+  X(lend, kPlace | kBlock) \
+  X(reclaim, kPlace | kBlock) \
+  X(launch, kWork | bit(Column::ref)) \
+  X(copy, kWork | bit(Column::size)) \
+  X(memset, kWork | bit(Column::size)) \
+  X(host_access, bit(Column::uses)) \
+  X(host_func, kWork) \
+  X(stream_create, kPlace) \
+  X(stream_destroy, kPlace) \
+  X(record, kPlace | bit(Column::ref)) \
+  X(wait, kPlace | bit(Column::ref)) \
+  X(event_destroy, bit(Column::ref)) \
+  X(sync_event, bit(Column::ref)) \
+  X(sync_stream, kPlace) \
+  X(sync_device, bit(Column::device)) \
+  X(query, kPlace | bit(Column::ref)) \
+  X(capture_begin, kPlace | bit(Column::ref)) \
+  X(capture_end, kPlace | bit(Column::ref)) \
+  X(graph_launch, kWork | bit(Column::ref)) \
+  X(graph_destroy, bit(Column::ref)) \
+  X(region_begin, bit(Column::ref)) \
+  X(region_end, bit(Column::ref)) \
+  X(oom, kPlace | bit(Column::pool) | bit(Column::size) | bit(Column::requested)) \
+  X(capacity, bit(Column::device) | bit(Column::pool) | bit(Column::size)) \
+  X(settings, bit(Column::device)) \
+  X(flush, bit(Column::device) | bit(Column::pool)) \
+  X(gap, bit(Column::size)) \
+  X(note, bit(Column::device)) \
+  X(define, bit(Column::ref) | bit(Column::text))
+// clang-format on
 
 enum class Kind : std::uint8_t {
 #define X(kind, fills) kind,
