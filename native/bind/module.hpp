@@ -6,5 +6,6 @@
 namespace forebay {
 
 void bind_tape(nanobind::module_& m);
+void bind_recorder(nanobind::module_& tape);  // into _core.tape
 
 }  // namespace forebay

@@ -36,7 +36,8 @@ void bind_enums(nb::module_& t) {
       .value("OVERLAPS", kOverlaps)
       .value("INVALIDATED", kInvalidated)
       .value("INCOMPLETE", kIncomplete)
-      .value("DEPENDENT", kDependent);
+      .value("DEPENDENT", kDependent)
+      .value("EXTERNAL", kExternal);
   nb::enum_<Mode>(t, "Mode", nb::is_arithmetic(), "How a use touches its bytes.")
       .value("read", Mode::read)
       .value("write", Mode::write)
@@ -67,6 +68,7 @@ void bind_tape(nb::module_& m) {
   t.attr("COLUMNS") = nb::cast(std::vector<std::string>(kColumnNames.begin(), kColumnNames.end()));
   t.def("fills", &fills_of, nb::arg("kind"),
         "The names of the columns that rows of `kind` can fill, `kind` itself left out.");
+  bind_recorder(t);
 }
 
 }  // namespace forebay

@@ -2,11 +2,36 @@
 // What the words mean is events.hpp's; the file on disk is arrow.hpp's.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "tape/events.hpp"
+
+// Every column of one plain value a row, `kind` aside, in the order of events.hpp.
+#define FOREBAY_SCALARS(X)    \
+  X(name, std::uint32_t)      \
+  X(thread, std::uint16_t)    \
+  X(seq, std::uint64_t)       \
+  X(time_ns, std::int64_t)    \
+  X(span_ns, std::int64_t)    \
+  X(status, std::int32_t)     \
+  X(site, std::uint32_t)      \
+  X(flags, std::uint32_t)     \
+  X(device, std::int16_t)     \
+  X(stream, std::uint32_t)    \
+  X(capture, std::uint32_t)   \
+  X(pool, std::uint32_t)      \
+  X(address, std::uint64_t)   \
+  X(size, std::uint64_t)      \
+  X(requested, std::uint64_t) \
+  X(ref, std::uint32_t)       \
+  X(begin_ns, std::int64_t)   \
+  X(end_ns, std::int64_t)     \
+  X(cause, std::uint64_t)
 
 namespace forebay {
 
@@ -56,6 +81,32 @@ struct View {
   std::span<const ColumnSet> known;
 
   Kind kind_at(std::size_t i) const { return static_cast<Kind>(kind[i]); }
+  ColumnSet present() const;  // columns that are not absent
+  // The columns of row i that hold a value: present, filled by its kind, and not null.
+  ColumnSet known_at(std::size_t i) const { return (known.empty() ? present() : known[i]) & kKindFills[kind[i]]; }
+  Row row_at(std::size_t i, std::vector<Use>& uses) const;  // its uses are put into, and seen in, `uses`
+};
+
+// Rows owned, a vector a column. A column that no row ever knew stays empty, as it is absent in the view.
+class Columns {
+ public:
+  void push(const Row& row);
+  void clear();
+  std::size_t rows() const { return kind_.size(); }
+  ColumnSet present() const { return present_; }  // columns known in at least one row
+  View view() const;                              // valid until the next push or clear
+  std::string_view text(std::size_t row) const;   // empty where the row has none
+
+ private:
+  std::vector<std::uint8_t> kind_;
+#define X(column, type) std::vector<type> column##_;
+  FOREBAY_SCALARS(X)
+#undef X
+  std::vector<ColumnSet> known_;
+  std::vector<std::uint64_t> use_offsets_{0}, use_address_, use_size_, text_offsets_{0};
+  std::vector<std::uint8_t> use_mode_, use_extent_, use_space_;
+  std::string text_;
+  ColumnSet present_ = 0;
 };
 
 }  // namespace forebay

@@ -57,8 +57,20 @@ inline constexpr ColumnSet kWork = kPlace | kTimes | bit(Column::uses);
 // and nobody reads it; on disk it is null. A cell that its kind fills but whose value the source did not know is a
 // null.
 //   segment:  `ref` of reserve/release/map/unmap names the segment (or frame); absent where the source names none.
-//   query:    of an event by `ref`, of a stream by `stream`.      capacity: `name` says which figure, `size` is it.
-//   region:   `ref` is the iteration.                              gap: `size` is the number of rows lost, if known.
+//   query:    of an event by `ref`, of a stream by `stream`.      lend: `stream` is the stream lent to.
+//   capacity: `name` says which figure (total, free, limit, used by others), `size` is it; caused by an oom where taken
+//             at one.   settings: `name` is one "key=value".        flush: empty_cache and trim; what it gave back has
+//             it as `cause`.                                        gap: `size` is the number of rows lost, if known.
+//   region:   `ref` is the iteration; an end's `cause` is its beginning where they do not nest.
+//   wait:     no `ref` where the edge is unseen (an imported event, a memory value).   sync_event: `stream` is the one
+//             that the event was recorded on, where a source shows that alone.
+//   capture:  a beginning's `ref` is the capture (what the column `capture` of rows issued into it names) and its
+//   `pool`
+//             the graph's own; an end's `ref` is the graph.
+//   graph:    graph_instantiate makes the executable `ref` of the graph that `capture` ended in; graph_launch runs the
+//             executable `ref` (the graph where a source does not tell them apart); nodes run have the launch as
+//             `cause`.
+//   define:   only in a recording, see recorder.hpp.
 // clang-format off
 #define FOREBAY_KINDS(X) \
   X(reserve, kSegment) \
@@ -81,16 +93,17 @@ inline constexpr ColumnSet kWork = kPlace | kTimes | bit(Column::uses);
   X(record, kPlace | bit(Column::ref)) \
   X(wait, kPlace | bit(Column::ref)) \
   X(event_destroy, bit(Column::ref)) \
-  X(sync_event, bit(Column::ref)) \
+  X(sync_event, kPlace | bit(Column::ref)) \
   X(sync_stream, kPlace) \
   X(sync_device, bit(Column::device)) \
   X(query, kPlace | bit(Column::ref)) \
-  X(capture_begin, kPlace | bit(Column::ref)) \
+  X(capture_begin, kPlace | bit(Column::pool) | bit(Column::ref)) \
   X(capture_end, kPlace | bit(Column::ref)) \
+  X(graph_instantiate, kPlace | bit(Column::ref)) \
   X(graph_launch, kWork | bit(Column::ref)) \
   X(graph_destroy, bit(Column::ref)) \
-  X(region_begin, bit(Column::ref)) \
-  X(region_end, bit(Column::ref)) \
+  X(region_begin, bit(Column::device) | bit(Column::ref)) \
+  X(region_end, bit(Column::device) | bit(Column::ref)) \
   X(oom, kPlace | bit(Column::pool) | bit(Column::size) | bit(Column::requested)) \
   X(capacity, bit(Column::device) | bit(Column::pool) | bit(Column::size)) \
   X(settings, bit(Column::device)) \
@@ -120,7 +133,8 @@ constexpr bool fills(Kind kind, Column column) {
   return (kKindFills[static_cast<std::size_t>(kind)] & bit(column)) != 0;
 }
 
-// Flags of a row. Two of them are small fields: the capture mode (0 none) and the cause of a release (0 unknown).
+// Flags of a row. Four of them are small fields: the capture mode (0 none), the cause of a release (0 unknown), and
+// where the bytes of a copy come from and go to (0 unknown, else 1 + Space), for sources that show no addresses.
 enum Flag : std::uint32_t {
   kReady = 1u << 0,        // query: it was ready
   kBlocking = 1u << 1,     // the call blocked its thread until the work was done
@@ -133,10 +147,15 @@ enum Flag : std::uint32_t {
   kInvalidated = 1u << 8,  // the call invalidated a capture, or the capture it ends was invalidated
   kIncomplete = 1u << 9,   // `uses` may lack some accesses
   kDependent = 1u << 10,   // programmatic dependent launch
+  kExternal = 1u << 11,    // an event of another process, or recorded or waited for as external in a capture
   kCaptureModeShift = 12,
   kCaptureModeMask = 3u << 12,  // 1 global, 2 thread_local, 3 relaxed
   kReleaseCauseShift = 14,
   kReleaseCauseMask = 7u << 14,  // 1 empty_cache, 2 retry, 3 gc, 4 trim, 5 destroy
+  kSourceSpaceShift = 17,
+  kSourceSpaceMask = 7u << 17,
+  kTargetSpaceShift = 20,
+  kTargetSpaceMask = 7u << 20,
 };
 
 enum class Mode : std::uint8_t { read, write, atomic, unknown };

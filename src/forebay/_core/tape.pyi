@@ -1,6 +1,8 @@
 """The tape's vocabulary: kinds, columns, flags, modes."""
 
+from collections.abc import Sequence
 import enum
+from typing import overload
 
 
 class Kind(enum.IntEnum):
@@ -58,27 +60,29 @@ class Kind(enum.IntEnum):
 
     capture_end = 25
 
-    graph_launch = 26
+    graph_instantiate = 26
 
-    graph_destroy = 27
+    graph_launch = 27
 
-    region_begin = 28
+    graph_destroy = 28
 
-    region_end = 29
+    region_begin = 29
 
-    oom = 30
+    region_end = 30
 
-    capacity = 31
+    oom = 31
 
-    settings = 32
+    capacity = 32
 
-    flush = 33
+    settings = 33
 
-    gap = 34
+    flush = 34
 
-    note = 35
+    gap = 35
 
-    define = 36
+    note = 36
+
+    define = 37
 
 class Flag(enum.IntFlag):
     """Bits of the `flags` column."""
@@ -109,6 +113,8 @@ class Flag(enum.IntFlag):
     INCOMPLETE = 512
 
     DEPENDENT = 1024
+
+    EXTERNAL = 2048
 
 class Mode(enum.IntEnum):
     """How a use touches its bytes."""
@@ -158,3 +164,70 @@ def fills(kind: Kind) -> list[str]:
     """
     The names of the columns that rows of `kind` can fill, `kind` itself left out.
     """
+
+class Sink:
+    """Whoever wants rows as they happen."""
+
+class Recorder(Sink):
+    """Rows of many threads into one tape, in memory or as a growing file."""
+
+    @overload
+    def __init__(self) -> None:
+        """Rows stay in memory."""
+
+    @overload
+    def __init__(self, path: str, metadata: Sequence[tuple[str, str]]) -> None:
+        """Rows go to a file, a batch at a time. Raises OSError."""
+
+    def write(self, kind: Kind, uses: Sequence[tuple[int, int, Mode, Extent, Space]] = [], **values) -> None:
+        """
+        One row: its columns by name, its uses as (address, size, mode, extent, space).
+        """
+
+    def extend(self, tape: object) -> None:
+        """Every row of a tape; its ids are taken to be this recorder's."""
+
+    def string(self, text: str) -> int:
+        """The id of a string."""
+
+    def site(self, frames: Sequence[tuple[str, int, str]]) -> int:
+        """The id of a stack of (file, line, function), innermost first."""
+
+    def stream(self, name: str, handle: int | None = None, device: int = 0, kind: StreamClass | None = None, priority: int | None = None) -> int:
+        """A new id in the table of streams."""
+
+    def pool(self, name: str, consumer: str | None = None, kind: str | None = None, device: int = 0, space: str = 'device') -> int:
+        """A new id in the table of pools."""
+
+    def thread(self, name: str = '', tid: int | None = None) -> int:
+        """The index of the calling thread; its first call gives the facts."""
+
+    def flush(self) -> None:
+        """What is pending goes to the file."""
+
+    def close(self) -> None:
+        """Flush and end the file; idempotent."""
+
+    @property
+    def rows(self) -> int:
+        """Rows taken so far, define rows included."""
+
+    @property
+    def flushed(self) -> int:
+        """Rows that the file holds."""
+
+    @property
+    def lost(self) -> int:
+        """Rows that no file holds: it failed, or was closed."""
+
+    @property
+    def error(self) -> int:
+        """errno of the write that failed; 0 where none did."""
+
+    def copy(self) -> tuple:
+        """
+        The rows in memory (with a file: those pending): columns, uses, known, define texts.
+        """
+
+def next_seq() -> int:
+    """The next number of the process-wide order of calls."""

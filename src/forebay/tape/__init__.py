@@ -4,7 +4,7 @@ It holds no analysis: folding rows into facts is views'.
 """
 
 from forebay.tape.events import COLUMNS, Extent, Flag, Kind, Mode, Space, StreamClass, fills
-from forebay.tape.rows import Frame, Pool, Sees, Sides, Sites, Stream, Tape, Uses
+from forebay.tape.rows import Frame, Pool, Sees, Sides, Sites, Stream, Tape, Thread, Uses
 
 __all__ = [
     "COLUMNS",
@@ -21,6 +21,7 @@ __all__ = [
     "Stream",
     "StreamClass",
     "Tape",
+    "Thread",
     "Uses",
     "fills",
 ]

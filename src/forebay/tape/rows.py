@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from forebay.tape.events import COLUMNS, Kind, Sees, StreamClass
 
-__all__ = ["Frame", "Pool", "Sees", "Sides", "Sites", "Stream", "Tape", "Uses"]
+__all__ = ["Frame", "Pool", "Sees", "Sides", "Sites", "Stream", "Tape", "Thread", "Uses"]
 
 Array = NDArray[Any]
 
@@ -54,6 +54,13 @@ class Pool:
     trusted: bool = False
 
 
+class Thread(NamedTuple):
+    """One host thread: its name, "" where nobody gave one, and the operating system's number for it."""
+
+    name: str = ""
+    tid: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Sites:
     """Stacks by id: site i is frames[index[offsets[i]:offsets[i + 1]]], the innermost frame first. Site 0 is the empty stack."""
@@ -72,12 +79,13 @@ class Sites:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """The side tables. String 0 is "", site 0 the empty stack."""
+    """The side tables. String 0 is "", site 0 the empty stack. Threads may be fewer than the column `thread` counts."""
 
     streams: Sequence[Stream] = ()
     pools: Sequence[Pool] = ()
     strings: Sequence[str] = ("",)
     sites: Sites = field(default_factory=Sites)
+    threads: Sequence[Thread] = ()
 
 
 @dataclass(frozen=True, slots=True)
