@@ -33,7 +33,7 @@ build: $(BIN)/.built ## build the native core and install the package into .venv
 
 .PHONY: test
 test: $(BIN)/.test lint ## lint, types, import laws and every test that needs no GPU
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 -p no:benchmark
 
 .PHONY: lint
 lint: $(BIN)/.lint ## style, types, import laws
@@ -42,8 +42,23 @@ lint: $(BIN)/.lint ## style, types, import laws
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/native_law.py
-	find native tests/native benchmarks/native -name '*.[ch]pp' | xargs $(BIN)/clang-format --dry-run --Werror
+	find $(wildcard native tests/native benchmarks/native) -name '*.[ch]pp' | xargs $(BIN)/clang-format --dry-run --Werror
+	$(BIN)/python tools/largest.py
 
 .PHONY: stubs
 stubs: $(BIN)/.built ## write the golden stubs of the native modules again
 	$(BIN)/python -m nanobind.stubgen -q -r -m forebay._core -O src/forebay
+
+.PHONY: docs
+docs: $(BIN)/.built ## write docs/reference/ and the shipped JSON Schemas again, from the code
+	$(BIN)/python tools/generated.py
+
+.PHONY: bench
+bench: $(BIN)/.test ## every benchmark beside its peers; figures of one run, as ratios
+	@set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file; done
+
+.PHONY: test-gpu bench-gpu
+test-gpu: ## what only a GPU can show
+	@echo "test-gpu: nothing in this version needs a GPU; \`make test\` runs every test there is" >&2; exit 2
+bench-gpu: ## the benchmarks that need a GPU
+	@echo "bench-gpu: nothing in this version needs a GPU; \`make bench\` runs every benchmark there is" >&2; exit 2

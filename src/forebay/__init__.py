@@ -3,9 +3,12 @@
 from importlib import import_module
 from typing import Any
 
-_HOMES = {"Tape": "forebay.tape", "region": "forebay.region"}
+# Not lazy: a module and a name of the front door are both called `region`, and the later import would win.
+from forebay.region import region as region
 
-__all__ = sorted(_HOMES)
+_HOMES = {"Tape": "forebay.tape"}
+
+__all__ = sorted([*_HOMES, "region"])
 __version__ = "0.1.0"
 
 

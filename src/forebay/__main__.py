@@ -1,0 +1,5 @@
+"""__main__: `python -m forebay` is the command `forebay`."""
+
+from forebay.cli import main
+
+main()

@@ -1,0 +1,78 @@
+"""ordering: the calls on streams and events: make, record, wait, ask, sync. What goes into a stream is work.py's."""
+
+from forebay._core.tape import Kind
+from forebay.calls.entry import DEVICE, EVENT, FREE, NEVER, NODE, STREAM, UNSAFE, Place, Waits, family
+
+_STREAM, _EVENT, _VALUES = "Stream Management", "Event Management", "Stream Memory Operations"
+_STREAM_MAKERS = """cuStreamCreate cuStreamCreateWithPriority cudaStreamCreate cudaStreamCreateWithFlags
+cudaStreamCreateWithPriority"""
+
+ORDERING = (
+    *family(_STREAM, _STREAM_MAKERS, Kind.stream_create, law=FREE, certain=False),
+    *family(
+        _STREAM,
+        "cuStreamDestroy cudaStreamDestroy",
+        Kind.stream_destroy,
+        place=Place.ARGUMENT,
+        law=NEVER,
+        certain=False,
+        note="returns at once; the stream's resources go when its work is done",
+    ),
+    *family(
+        _STREAM,
+        "cuStreamSynchronize cudaStreamSynchronize",
+        Kind.sync_stream,
+        place=Place.ARGUMENT,
+        waits=Waits.STREAM,
+        law=STREAM,
+    ),
+    *family(_STREAM, "cuStreamQuery cudaStreamQuery", Kind.query, place=Place.ARGUMENT, law=STREAM),
+    *family(_STREAM, "cuStreamWaitEvent cudaStreamWaitEvent", Kind.wait, place=Place.ARGUMENT, law=NODE),
+    *family(_STREAM, "cuStreamGetId cudaStreamGetId cuStreamGetPriority cudaStreamGetPriority", place=Place.ARGUMENT),
+    *family(_STREAM, "cuStreamGetFlags cudaStreamGetFlags cuStreamGetCtx cuStreamGetDevice", place=Place.ARGUMENT),
+    *family(
+        _STREAM,
+        "cuStreamAttachMemAsync cudaStreamAttachMemAsync",
+        place=Place.ARGUMENT,
+        law=NEVER,
+    ),
+    *family(_EVENT, "cuEventCreate cudaEventCreate cudaEventCreateWithFlags"),
+    *family(_EVENT, "cuEventDestroy cudaEventDestroy", Kind.event_destroy, note="a record that has not run yet still completes"),
+    *family(_EVENT, "cuEventRecord cudaEventRecord", Kind.record, place=Place.ARGUMENT, law=NODE),
+    *family(_EVENT, "cuEventRecordWithFlags cudaEventRecordWithFlags", Kind.record, place=Place.ARGUMENT, law=NODE),
+    *family(_EVENT, "cuEventQuery cudaEventQuery", Kind.query, law=EVENT, note="of an event outside a capture: as `unsafe`"),
+    *family(
+        _EVENT,
+        "cuEventSynchronize cudaEventSynchronize",
+        Kind.sync_event,
+        waits=Waits.EVENT,
+        law=EVENT,
+        note="of an event outside a capture: as `unsafe`",
+    ),
+    *family(_EVENT, "cuEventElapsedTime cudaEventElapsedTime", law=EVENT, certain=False),
+    *family("Context Management", "cuCtxSynchronize", Kind.sync_device, waits=Waits.DEVICE, law=DEVICE),
+    *family("Device Management", "cudaDeviceSynchronize cudaThreadSynchronize", Kind.sync_device, waits=Waits.DEVICE, law=DEVICE),
+    *family("Context Management", "cuCtxCreate cuDevicePrimaryCtxRetain", law=UNSAFE, certain=False),
+    *family("Context Management", "cuCtxDestroy cuDevicePrimaryCtxReset", waits=Waits.DEVICE, law=UNSAFE, certain=False),
+    *family("Device Management", "cudaDeviceReset", waits=Waits.DEVICE, law=UNSAFE, certain=False),
+    *family("Device Management", "cudaSetDevice cudaGetDevice cudaGetDeviceCount cudaDeviceGetAttribute"),
+    *family(
+        "Device Management",
+        "cudaDeviceSetLimit",
+        waits=Waits.DEVICE,
+        law=UNSAFE,
+        certain=False,
+        note="a new limit may need memory of its own",
+    ),
+    *family("Context Management", "cuCtxSetCurrent cuCtxGetCurrent cuCtxPushCurrent cuCtxPopCurrent"),
+    *family("Error Handling", "cudaGetLastError cudaPeekAtLastError"),
+    *family(
+        _VALUES,
+        "cuStreamWaitValue32 cuStreamWaitValue64 cuStreamWriteValue32 cuStreamWriteValue64 cuStreamBatchMemOp",
+        Kind.note,
+        place=Place.ARGUMENT,
+        law=NODE,
+        certain=False,
+        note="orders by a value in memory: an edge that a tape does not show",
+    ),
+)

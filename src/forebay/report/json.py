@@ -1,0 +1,114 @@
+"""json: the outputs of the commands as types. The JSON Schemas in report/schemas/ are generated from them and shipped.
+
+Sizes are bytes, times seconds unless a name says otherwise; what is not known is null, never zero.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Any, Final, Literal
+
+import msgspec
+
+from forebay.finding import Finding
+
+__all__ = ["OUTPUTS", "Calibration", "Explained", "Report", "Row", "Spread", "WhatIf", "encode", "schema_of", "shipped"]
+
+SCHEMA: Final = 1
+
+
+class Blind(msgspec.Struct, frozen=True):
+    """A rule that could not judge: what it needs that the artifact does not show, and how to record it."""
+
+    name: str
+    needs: list[str]
+    advice: str
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What every command that reports has to say."""
+
+    schema: Literal[1] = SCHEMA
+    source: dict[str, Any]
+    findings: list[Finding] = []
+    blind: list[Blind] = []
+    gauges: dict[str, int | float | None] = {}
+    ledger: dict[str, int | None] = {}
+
+
+class Calibration(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a policy, run under the recorded settings, did what the recording shows; if not, the first event where it did not."""
+
+    exact: bool
+    first_divergence: int | None
+
+
+class Spread(msgspec.Struct, frozen=True, kw_only=True):
+    """The least and the most peak reserved bytes over everything that the history leaves open."""
+
+    lo: int
+    hi: int
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """A history under one policy. Of several devices the figures are sums; `oom_event` is the first event that failed."""
+
+    policy: Literal["pytorch", "forebay"]
+    settings: str
+    cap_bytes: int | None
+    peak_reserved_bytes: int
+    peak_allocated_bytes: int
+    largest_free_bytes: int
+    oom: bool
+    oom_event: int | None
+    driver_allocs: int
+    driver_frees: int
+    spread: Spread
+    how: str
+
+
+class WhatIf(Report, frozen=True, kw_only=True):
+    """What `forebay whatif` found. `calibration` is null where no emulated policy was asked for."""
+
+    events: int
+    seconds: float
+    calibration: Calibration | None
+    recorded: dict[str, Any]
+    rows: list[Row]
+    lower_bound_bytes: int
+    advice: list[str]
+
+
+class Explained(msgspec.Struct, frozen=True, kw_only=True):
+    """What `forebay explain` has to say of one term."""
+
+    schema: Literal[1] = SCHEMA
+    name: str
+    group: str
+    text: str
+
+
+OUTPUTS: Final[dict[str, type[msgspec.Struct]]] = {"report": Report, "whatif": WhatIf, "explain": Explained}
+
+
+def encode(output: msgspec.Struct) -> str:
+    """One output as indented JSON, keys in the order of its type."""
+    return msgspec.json.format(msgspec.json.encode(output), indent=1).decode()
+
+
+def schema_of(name: str) -> dict[str, Any]:
+    """The JSON Schema of an output, generated from its type. Raises KeyError for a name that OUTPUTS does not have."""
+    (root,), definitions = msgspec.json.schema_components([OUTPUTS[name]], ref_template="#/$defs/{name}")
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"forebay {name}",
+        **root,
+        "$defs": definitions,
+    }
+
+
+def shipped(name: str) -> dict[str, Any]:
+    """The JSON Schema of an output as the package ships it."""
+    text = (files("forebay.report") / "schemas" / f"{name}.json").read_text(encoding="utf-8")
+    schema: dict[str, Any] = msgspec.json.decode(text)
+    return schema

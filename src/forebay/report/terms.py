@@ -1,0 +1,89 @@
+"""terms: everything that has a name in forebay's output, and what it means: for `forebay explain` and the pages in docs/reference/.
+
+The meanings stand where the things are defined; here they are only gathered.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from forebay import errors
+from forebay.calls import CALLS, Call, lookup, stem
+from forebay.errors import BadInput
+from forebay.tape import COLUMNS, Sees, fills
+from forebay.tape.kinds import KINDS
+
+__all__ = ["Term", "find", "terms"]
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A name, the group that it is of, and its meaning in plain text (paragraphs with an empty line between)."""
+
+    name: str
+    group: str
+    text: str
+
+
+def _kinds() -> Iterator[Term]:
+    for kind, meaning in KINDS.items():
+        yield Term(kind.name, "kind of row", f"{meaning}.\n\nColumns it can fill: {', '.join(fills(kind))}.")
+
+
+def _columns() -> Iterator[Term]:
+    for name, column in COLUMNS.items():
+        yield Term(name, "column", f"{column.holds}.\n\nType {column.dtype.name}, group {column.group}.")
+
+
+def _errors() -> Iterator[Term]:
+    for name, thing in vars(errors).items():
+        if inspect.isclass(thing) and issubclass(thing, errors.ForebayError):
+            yield Term(name, "error", inspect.getdoc(thing) or "")
+
+
+def _call_text(call: Call) -> str:
+    legal = ", ".join(f"{mode}: {call.law.code(mode) or 'legal'}" for mode in ("global", "thread_local", "relaxed"))
+    lines = [
+        f"On a tape: {call.kind.name if call.kind is not None else 'no row'}.",
+        f"Stream: {call.place.value}" + (f" (argument `{call.stream}`)." if call.stream else "."),
+        f"The host waits for {call.waits.value}" + (f", {call.when.value}" if call.blocks else "") + ".",
+        f"In a capture ({call.law.name}): {legal}. It {call.law.why}.",
+        f"{call.note[:1].upper()}{call.note[1:]}." if call.note else "",
+        f"Source: {call.source}." + ("" if call.certain else " Not settled by the documentation, and not measured."),
+    ]
+    return "\n\n".join(line for line in lines if line)
+
+
+def _calls() -> Iterator[Term]:
+    for call in CALLS.values():
+        yield Term(call.name, "driver call", _call_text(call))
+
+
+def _sees() -> Iterator[Term]:
+    for thing in Sees:
+        yield Term(
+            thing.value, "what a source sees", f"A tape that lists `{thing.value}` shows it; one that does not is blind to it."
+        )
+
+
+def terms() -> dict[str, Term]:
+    """Every term by its name. Where two groups share a name (a column and what a source sees), the first one here wins."""
+    found: dict[str, Term] = {}
+    for term in (*_kinds(), *_columns(), *_errors(), *_calls(), *_sees()):
+        found.setdefault(term.name, term)
+    return found
+
+
+def find(name: str) -> Term:
+    """The term of this name; entry points of calls count as their call. Raises BadInput with the nearest names there are."""
+    known = terms()
+    term = known.get(name) or (known.get(stem(name)) if lookup(name) else None)
+    if term is not None:
+        return term
+    folded = {other.casefold(): other for other in known}
+    near = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)
+    hint = f"did you mean {', '.join(folded[other] for other in near)}?" if near else "`forebay explain` alone lists the terms"
+    raise BadInput(f"nothing here is called {name!r}; {hint}")

@@ -1,0 +1,45 @@
+"""kinds: what a row of each kind says, in a sentence. The kinds themselves are native/tape/events.hpp's."""
+
+from typing import Final
+
+from forebay._core.tape import Kind
+
+KINDS: Final[dict[Kind, str]] = {
+    Kind.reserve: "the framework took memory from the driver: a segment, or a frame of physical memory",
+    Kind.release: "it gave a segment or a frame back to the driver",
+    Kind.map: "a frame was mapped at an address range",
+    Kind.unmap: "a mapping was taken away; this waits for nothing",
+    Kind.pin: "host memory was page-locked, so that the device can copy from and to it by itself",
+    Kind.unpin: "page-locked host memory was given back",
+    Kind.alloc: "a pool handed out a block; the row stands where the call returned",
+    Kind.free: "the program let a block go; the row carries the stream that orders the free",
+    Kind.lend: "a block was said to be in use on another stream as well (record_stream)",
+    Kind.reclaim: "the pool may use a freed block's bytes again, where the source shows this apart from the free",
+    Kind.launch: "a kernel was issued",
+    Kind.copy: "a copy was issued",
+    Kind.memset: "a memset was issued",
+    Kind.host_access: "the host itself read or wrote memory that the device uses too",
+    Kind.host_func: "a host function was put into a stream",
+    Kind.stream_create: "a stream was made",
+    Kind.stream_destroy: "a stream was destroyed; its work still runs to its end",
+    Kind.record: "an event was recorded: it now stands for all that its stream held at this point",
+    Kind.wait: "a stream was told to wait for an event's latest record",
+    Kind.event_destroy: "an event was destroyed",
+    Kind.sync_event: "the host waited for an event",
+    Kind.sync_stream: "the host waited for a stream",
+    Kind.sync_device: "the host waited for a whole device",
+    Kind.query: "the host asked whether an event or a stream is done; flag READY says that it was",
+    Kind.capture_begin: "a stream began to capture: what is issued into it becomes a graph and does not run",
+    Kind.capture_end: "the capture ended",
+    Kind.graph_launch: "an executable graph was issued, all its nodes as one access",
+    Kind.graph_destroy: "an executable graph was destroyed",
+    Kind.region_begin: "a named region of the program began",
+    Kind.region_end: "a named region of the program ended",
+    Kind.oom: "a request could not be served",
+    Kind.capacity: "what a device has, or had free, at this moment",
+    Kind.settings: "the settings of the allocator",
+    Kind.flush: "a pool gave its idle memory back to the driver on request",
+    Kind.gap: "rows are missing here: nothing that depends on them is certain",
+    Kind.note: "something that has no kind of its own",
+    Kind.define: "a string, stream, pool or site gets its number; only in recordings",
+}

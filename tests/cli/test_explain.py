@@ -1,0 +1,67 @@
+import json
+
+import jsonschema
+import pytest
+
+from forebay import cli
+from forebay._core.tape import Kind
+from forebay.calls import CALLS
+from forebay.errors import BadInput
+from forebay.report.json import shipped
+from forebay.report.terms import find, terms
+from forebay.tape import COLUMNS
+from forebay.tape.kinds import KINDS
+
+
+def explain(capsys, *arguments):
+    status = cli.run(["explain", *arguments])
+    told = capsys.readouterr()
+    return status, told.out, told.err
+
+
+def test_every_kind_column_and_call_can_be_explained():
+    known = terms()
+    assert [name for name in (*COLUMNS, *(kind.name for kind in Kind), *CALLS) if name not in known] == []
+    assert all(term.text for term in known.values())
+
+
+def test_every_kind_has_a_meaning_of_its_own():
+    assert list(KINDS) == list(Kind)
+    assert len(set(KINDS.values())) == len(KINDS)
+
+
+def test_a_call_is_explained_with_its_facts(capsys):
+    status, out, _ = explain(capsys, "cudaFree_v3020")
+    assert status == 0
+    assert out.startswith("cudaFree (driver call)\n")
+    for fact in ("On a tape: release", "waits for the device", "global: 900", "CUDA Runtime API: Memory Management"):
+        assert fact in out
+
+
+def test_json_is_as_the_schema_says(capsys):
+    status, out, _ = explain(capsys, "lend", "--format", "json")
+    assert status == 0
+    jsonschema.validate(json.loads(out), shipped("explain"))
+    assert json.loads(out)["group"] == "kind of row"
+
+
+@pytest.mark.parametrize(
+    ("typo", "meant"),
+    [("cudaFre", "cudaFree"), ("recalim", "reclaim"), ("CUDAMALLOC", "cudaMalloc"), ("PoolExausted", "PoolExhausted")],
+)
+def test_a_near_miss_names_what_was_meant(typo, meant):
+    with pytest.raises(BadInput, match=rf"did you mean .*\b{meant}\b"):
+        find(typo)
+
+
+def test_what_is_nothing_like_a_term_is_pointed_to_the_list(capsys):
+    status, out, err = explain(capsys, "qqqqqq")
+    assert (status, out) == (2, "")
+    assert err == "forebay: nothing here is called 'qqqqqq'; `forebay explain` alone lists the terms\n"
+
+
+def test_without_a_name_every_term_is_listed(capsys):
+    status, out, _ = explain(capsys)
+    assert status == 0
+    listed = {word for line in out.splitlines() for word in line.replace(",", " ").split()}
+    assert [name for name in terms() if name not in listed] == []

@@ -1,0 +1,68 @@
+"""The house's own rules: what an import costs, what is generated, what the laws say."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import forebay
+from generated import generated
+
+ROOT = Path(__file__).resolve().parent.parent
+HEAVY = {"torch", "pyarrow", "cuda", "cupy", "numpy", "rich", "click", "msgspec", "forebay._core"}
+
+
+def python(*arguments):
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=300, check=True).stdout
+
+
+def test_import_forebay_loads_nothing_heavy():
+    loaded = python("-c", "import sys, forebay; print(*sys.modules)").split()
+    assert HEAVY.intersection(loaded) == set()
+
+
+def test_the_tape_needs_no_pyarrow_and_no_torch():
+    loaded = python("-c", "import sys; from forebay import Tape, region; print(*sys.modules)").split()
+    assert {"torch", "pyarrow", "cuda", "cupy"}.intersection(loaded) == set()
+
+
+def test_the_front_door_has_at_most_15_names_and_the_docs_list_them():
+    documented = re.findall(r"^## forebay\.(\w+)$", (ROOT / "docs/reference/api.md").read_text(), re.MULTILINE)
+    assert documented == forebay.__all__
+    assert len(forebay.__all__) <= 15
+    assert [name for name in forebay.__all__ if not getattr(forebay, name).__doc__] == []
+
+
+def test_a_name_that_the_front_door_does_not_have_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = forebay.nonsense
+    assert set(forebay.__all__) <= set(dir(forebay))
+
+
+@pytest.mark.parametrize("path", generated(), ids=lambda path: path.name)
+def test_a_generated_file_is_fresh(path):
+    assert path.read_text(encoding="utf-8") == generated()[path], "run `make docs`"
+
+
+def test_the_stubs_are_those_of_the_native_modules(tmp_path):
+    python("-m", "nanobind.stubgen", "-q", "-r", "-m", "forebay._core", "-O", str(tmp_path))
+    made = {path.relative_to(tmp_path): path.read_text() for path in tmp_path.rglob("*.pyi")}
+    golden = ROOT / "src/forebay"
+    kept = {path.relative_to(golden): path.read_text() for path in (golden / "_core").rglob("*.pyi")}
+    assert made == kept, "run `make stubs`"
+
+
+def test_bare_make_lists_the_targets():
+    listed = subprocess.run(["make", "-s"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert {"test", "lint", "docs", "bench", "test-gpu", "bench-gpu"} <= set(
+        re.findall(r"make ([\w-]+)", listed)
+    )
+
+
+@pytest.mark.parametrize("target", ["test-gpu", "bench-gpu"])
+def test_what_needs_a_gpu_says_in_one_line_that_nothing_does_yet(target):
+    done = subprocess.run(["make", "-s", target], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "nothing in this version needs a GPU" in done.stderr

@@ -1,0 +1,111 @@
+"""generated: the files that are written from the code: the pages of docs/reference/ and the shipped JSON Schemas. `make docs` writes
+them, a test holds them fresh. What they say stands in docstrings and tables of the package.
+"""
+
+import inspect
+import json
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from itertools import groupby
+from pathlib import Path
+
+import click
+
+import forebay
+from forebay.calls import CALLS, Call
+from forebay.cli import COMMANDS
+from forebay.report.json import OUTPUTS, schema_of
+from forebay.report.terms import terms
+
+ROOT = Path(__file__).resolve().parent.parent
+HEAD = "<!-- Written by `make docs` from the code: edit it there. -->\n\n"
+
+
+def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A Markdown table; a bar inside a cell is escaped."""
+    cells = [list(header), *(list(row) for row in rows)]
+    lines = ["| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in cells]
+    return "\n".join([lines[0], "|" + "---|" * len(cells[0]), *lines[1:]]) + "\n"
+
+
+def option_rows(command: click.Command) -> Iterator[tuple[str, str]]:
+    """Each option of a command: how it is written, what it does."""
+    for option in (p for p in command.params if isinstance(p, click.Option)):
+        choices = f" {'|'.join(option.type.choices)}" if isinstance(option.type, click.Choice) else ""
+        yield f"`{', '.join(option.opts)}{choices}`", option.help or ""
+
+
+def commands_page() -> str:
+    """Every command with its usage, what it does, and its options."""
+    parts = ["# Commands\n\nExit status: 0 clean, 1 findings, 2 input or usage that cannot be used.\n"]
+    for name in sorted(COMMANDS):
+        command: click.Command = import_module(f"forebay.cli.{name}").command
+        arguments = " ".join(p.make_metavar(click.Context(command)) for p in command.params if isinstance(p, click.Argument))
+        parts.append(f"## forebay {name}\n\n`forebay {name} [OPTIONS] {arguments}`\n\n{inspect.cleandoc(command.help or '')}\n")
+        parts.append(table(["option", "what it does"], option_rows(command)))
+    return "\n".join(parts)
+
+
+def call_row(call: Call) -> tuple[str, ...]:
+    """One line of the page of calls."""
+    modes = "/".join(str(call.law.code(mode) or "ok") for mode in ("global", "thread_local", "relaxed"))
+    waits = f"{call.waits.value}, {call.when.value}" if call.blocks else "–"
+    kind = call.kind.name if call.kind is not None else "–"
+    return (
+        f"`{call.name}`",
+        kind,
+        call.stream or call.place.value,
+        waits,
+        modes,
+        call.page,
+        "yes" if call.certain else "no",
+        call.note,
+    )
+
+
+def calls_page() -> str:
+    """The whole table of calls."""
+    header = [
+        "call",
+        "row",
+        "stream",
+        "the host waits for",
+        "in a capture: global/thread-local/relaxed",
+        "page of the manual",
+        "certain",
+    ]
+    return "# Driver and runtime calls\n\n" + table([*header, "note"], map(call_row, CALLS.values()))
+
+
+def terms_page() -> str:
+    """What the words of the output mean, without the calls, which have a page of their own."""
+    parts = ["# Terms\n\nAlso `forebay explain NAME`.\n"]
+    groups = groupby((t for t in terms().values() if t.group != "driver call"), key=lambda term: term.group)
+    for group, members in groups:
+        parts.append(f"## {group[0].upper()}{group[1:]}\n")
+        parts.append(table(["name", "meaning"], ((f"`{t.name}`", t.text.replace("\n\n", " ")) for t in members)))
+    return "\n".join(parts)
+
+
+def api_page() -> str:
+    """The names of the front door with the first paragraph of each."""
+    parts = ["# The front door\n\n`import forebay` gives these names; each is loaded when it is first used.\n"]
+    for name in forebay.__all__:
+        text = inspect.getdoc(getattr(forebay, name)) or ""
+        parts.append(f"## forebay.{name}\n\n{text.partition(chr(10) * 2)[0]}\n")
+    return "\n".join(parts)
+
+
+def generated() -> dict[Path, str]:
+    """Every generated file with its text."""
+    pages = {"commands": commands_page(), "calls": calls_page(), "terms": terms_page(), "api": api_page()}
+    files = {ROOT / "docs" / "reference" / f"{name}.md": HEAD + text for name, text in pages.items()}
+    schemas = ROOT / "src" / "forebay" / "report" / "schemas"
+    return files | {schemas / f"{name}.json": json.dumps(schema_of(name), indent=1) + "\n" for name in OUTPUTS}
+
+
+if __name__ == "__main__":
+    for path, text in generated().items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        print(path.relative_to(ROOT))
