@@ -56,9 +56,7 @@ def test_the_stubs_are_those_of_the_native_modules(tmp_path):
 
 def test_bare_make_lists_the_targets():
     listed = subprocess.run(["make", "-s"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True).stdout
-    assert {"test", "lint", "docs", "bench", "test-gpu", "bench-gpu"} <= set(
-        re.findall(r"make ([\w-]+)", listed)
-    )
+    assert {"test", "lint", "docs", "bench", "test-gpu", "bench-gpu"} <= set(re.findall(r"make ([\w-]+)", listed))
 
 
 @pytest.mark.parametrize("target", ["test-gpu", "bench-gpu"])

@@ -44,6 +44,7 @@ GRAPHS = (
     *family(
         _GRAPH,
         "cuGraphInstantiate cuGraphInstantiateWithFlags cuGraphInstantiateWithParams cudaGraphInstantiate cudaGraphInstantiateWithFlags",
+        Kind.graph_instantiate,
         law=UNSAFE,
         certain=False,
         note="executables take device memory outside every pool",

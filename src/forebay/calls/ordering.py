@@ -68,11 +68,20 @@ ORDERING = (
     *family("Error Handling", "cudaGetLastError cudaPeekAtLastError"),
     *family(
         _VALUES,
-        "cuStreamWaitValue32 cuStreamWaitValue64 cuStreamWriteValue32 cuStreamWriteValue64 cuStreamBatchMemOp",
+        "cuStreamWaitValue32 cuStreamWaitValue64",
+        Kind.wait,
+        place=Place.ARGUMENT,
+        law=NODE,
+        certain=False,
+        note="an edge that a tape does not show: whatever writes the value may be ordered before it",
+    ),
+    *family(
+        _VALUES,
+        "cuStreamWriteValue32 cuStreamWriteValue64 cuStreamBatchMemOp",
         Kind.note,
         place=Place.ARGUMENT,
         law=NODE,
         certain=False,
-        note="orders by a value in memory: an edge that a tape does not show",
+        note="whoever waits for the value is ordered after it, which a tape does not show",
     ),
 )

@@ -31,6 +31,7 @@ KINDS: Final[dict[Kind, str]] = {
     Kind.query: "the host asked whether an event or a stream is done; flag READY says that it was",
     Kind.capture_begin: "a stream began to capture: what is issued into it becomes a graph and does not run",
     Kind.capture_end: "the capture ended",
+    Kind.graph_instantiate: "a graph became an executable one; its memory lies outside every pool",
     Kind.graph_launch: "an executable graph was issued, all its nodes as one access",
     Kind.graph_destroy: "an executable graph was destroyed",
     Kind.region_begin: "a named region of the program began",
