@@ -4,6 +4,8 @@ It holds no analysis: folding rows into facts is views'.
 """
 
 from forebay.tape.events import COLUMNS, Extent, Flag, Kind, Mode, Space, StreamClass, fills
+from forebay.tape.notation import format_lines, format_tape
+from forebay.tape.parse import parse
 from forebay.tape.rows import Frame, Pool, Sees, Sides, Sites, Stream, Tape, Thread, Uses
 
 __all__ = [
@@ -24,4 +26,7 @@ __all__ = [
     "Thread",
     "Uses",
     "fills",
+    "format_lines",
+    "format_tape",
+    "parse",
 ]

@@ -12,11 +12,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from forebay.tape.events import COLUMNS, Kind, Sees, StreamClass
+from forebay._core.tape import COLUMNS as NAMES
+from forebay.tape.events import COLUMNS, Kind, Sees, StreamClass, fills
 
 __all__ = ["Frame", "Pool", "Sees", "Sides", "Sites", "Stream", "Tape", "Thread", "Uses"]
 
 Array = NDArray[Any]
+_BIT = {name: bit for bit, name in enumerate(NAMES)}
+# Which kinds fill a column, as a table by kind.
+_FILLED = {name: np.array([name in fills(kind) for kind in Kind], bool) for name in NAMES}
 
 
 class Frame(NamedTuple):
@@ -147,6 +151,15 @@ class Tape:
         wanted = np.zeros(256, bool)
         wanted[[int(kind) for kind in kinds]] = True
         return np.flatnonzero(wanted[self.columns["kind"]])
+
+    def knows(self, name: str) -> NDArray[np.bool_]:
+        """For each row whether the column (or `uses`) holds a value: it is present, the kind fills it, and it is not null."""
+        if name == "kind":
+            return np.ones(len(self), bool)
+        if name not in self.columns and not (name == "uses" and self.uses is not None):
+            return np.zeros(len(self), bool)
+        filled: NDArray[np.bool_] = _FILLED[name][self.columns["kind"]]
+        return filled if self.known is None else filled & (self.known >> _BIT[name] & 1).astype(bool)
 
     def has(self, name: str) -> bool:
         """Whether the source fills this column at all."""
