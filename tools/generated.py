@@ -48,7 +48,7 @@ def commands_page() -> str:
 
 def call_row(call: Call) -> tuple[str, ...]:
     """One line of the page of calls."""
-    modes = "/".join(str(call.law.code(mode) or "ok") for mode in ("global", "thread_local", "relaxed"))
+    law = call.inside.name if call.inside == call.beside else f"{call.inside.name}; beside it {call.beside.name}"
     waits = f"{call.waits.value}, {call.when.value}" if call.blocks else "–"
     kind = call.kind.name if call.kind is not None else "–"
     return (
@@ -56,7 +56,7 @@ def call_row(call: Call) -> tuple[str, ...]:
         kind,
         call.stream or call.place.value,
         waits,
-        modes,
+        law,
         call.page,
         "yes" if call.certain else "no",
         call.note,
@@ -70,11 +70,21 @@ def calls_page() -> str:
         "row",
         "stream",
         "the host waits for",
-        "in a capture: global/thread-local/relaxed",
+        "law in a capture",
         "page of the manual",
         "certain",
     ]
-    return "# Driver and runtime calls\n\n" + table([*header, "note"], map(call_row, CALLS.values()))
+    laws = {law.name: law for call in CALLS.values() for law in (call.inside, call.beside)}
+    codes = [
+        (name, *(f"{law.own[i] or 'legal'} / {law.other[i] or 'legal'}" for i in range(3)), law.why) for name, law in laws.items()
+    ]
+    parts = [
+        "# Driver and runtime calls\n\n## What a capture makes of a call\n",
+        "Each cell: on the capturing thread / on another thread, as CUresult. Measured on one H200 (benchmarks/results/calls-h200.json).\n",
+        table(["law", "global", "thread-local", "relaxed", "because it"], codes),
+        "## Calls\n",
+    ]
+    return "\n".join(parts) + "\n" + table([*header, "note"], map(call_row, CALLS.values()))
 
 
 def terms_page() -> str:

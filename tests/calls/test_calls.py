@@ -92,28 +92,28 @@ def test_copies_wait_as_the_page_on_synchronization_behaviour_says():
 
 
 def test_only_relaxed_mode_lets_an_unsafe_call_pass():
-    assert [CALLS["cudaMalloc"].law.code(mode) for mode in ("global", "thread_local", "relaxed")] == [900, 900, 0]
+    assert [CALLS["cudaMalloc"].inside.code(mode) for mode in ("global", "thread_local", "relaxed")] == [900, 900, 0]
 
 
 def test_a_device_sync_breaks_a_capture_in_every_mode():
-    assert [CALLS["cudaDeviceSynchronize"].law.code(mode) for mode in ("global", "thread_local", "relaxed")] == [900] * 3
+    assert [CALLS["cudaDeviceSynchronize"].inside.code(mode) for mode in ("global", "thread_local", "relaxed")] == [900] * 3
 
 
 def test_work_in_the_default_stream_is_refused_as_an_implicit_dependency():
     default = [call for call in CALLS.values() if call.place is Place.DEFAULT]
-    assert {call.law.code("relaxed") for call in default} == {906}
+    assert {call.inside.code("relaxed") for call in default} == {906}
     assert {"cudaMemcpy", "cuMemcpyDtoH", "cudaMemset"} <= {call.name for call in default}
 
 
 def test_work_of_a_given_stream_becomes_a_node():
     work = [c for c in CALLS.values() if c.kind in {Kind.launch, Kind.memset, Kind.record, Kind.wait} and c.stream]
     assert len(work) >= 20
-    assert {call.law.name for call in work} == {"node"}
+    assert {call.inside.name for call in work} == {"node"}
 
 
 def test_an_unknown_capture_mode_is_an_error():
     with pytest.raises(KeyError, match="lazy"):
-        CALLS["cudaMalloc"].law.code("lazy")
+        CALLS["cudaMalloc"].inside.code("lazy")
 
 
 # The runtime's takes a host symbol, whose module it may have to load; the driver's a function that is loaded.
@@ -123,7 +123,7 @@ DIFFERENT = ["cuFuncSetAttribute"]
 def test_every_driver_call_with_a_twin_in_the_runtime_says_the_same():
     pairs = [(call, CALLS["cuda" + call.name[2:]]) for call in CALLS.values() if "cuda" + call.name[2:] in CALLS]
     assert len(pairs) >= 25
-    facts = [[(c.kind, c.place, c.waits, c.when, c.law, c.certain) for c in pair] for pair in pairs]
+    facts = [[(c.kind, c.place, c.waits, c.when, c.inside, c.beside, c.certain) for c in pair] for pair in pairs]
     assert [pair[0].name for pair, (driver, runtime) in zip(pairs, facts, strict=True) if driver != runtime] == DIFFERENT
 
 

@@ -3,7 +3,7 @@
 Which captures those facts break is capture_law's; reading calls out of a trace is the sources'.
 
 >>> free = lookup("cudaFree_v3020")
->>> free.kind.name, free.waits.value, free.implied, free.law.code("global")
+>>> free.kind.name, free.waits.value, free.implied, free.inside.code("global")
 ('release', 'the device', True, 900)
 >>> lookup("cudaMemcpyAsync_ptsz").default.name
 'per_thread'

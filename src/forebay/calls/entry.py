@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from forebay._core.tape import Kind, StreamClass
 
@@ -36,39 +37,53 @@ class Condition(StrEnum):
     HOST_END = "where an end of the copy is host memory; an upload from pageable memory only until the source is read"
     HOST_TARGET = "where the target is pinned or managed memory"
     FIRST_USE = "where a kernel or module is loaded by it"
+    LOADED = "where a module of it was loaded"
 
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """What a call comes to during a stream capture: a CUresult (0 is legal) for each mode of the capture, and why.
+    """What a call comes to while a stream captures: CUresult numbers (0 is legal), each for the modes global, thread_local, relaxed.
 
-    `global_mode`: a capture in global mode is under way on any thread. `thread_mode`: the calling thread has one in thread-local
-    mode. `relaxed_mode`: it has one in relaxed mode, or switched itself to relaxed (cuThreadExchangeStreamCaptureMode).
+    `own`: the call is made by the thread that began the capture. `other`: by another thread, which has no capture of its own and
+    did not switch its mode (cuThreadExchangeStreamCaptureMode). A call that is refused also invalidates the capture, unless
+    `spares`. All were measured (benchmarks/results/calls-h200.json).
     """
 
     name: str
-    global_mode: int
-    thread_mode: int
-    relaxed_mode: int
+    own: tuple[int, int, int]
+    other: tuple[int, int, int]
     why: str
+    spares: bool = False
 
     def code(self, mode: str) -> int:
-        """The CUresult under "global", "thread_local" or "relaxed". Raises KeyError for other words.
+        """The CUresult on the capturing thread under "global", "thread_local" or "relaxed". Raises KeyError for other words.
 
-        >>> UNSAFE.code("global"), UNSAFE.code("relaxed")
+        >>> UNSAFE.code("thread_local"), UNSAFE.code_elsewhere("thread_local")
         (900, 0)
         """
-        return {"global": self.global_mode, "thread_local": self.thread_mode, "relaxed": self.relaxed_mode}[mode]
+        return self.own[_MODES[mode]]
+
+    def code_elsewhere(self, mode: str) -> int:
+        """The same on another thread."""
+        return self.other[_MODES[mode]]
 
 
-FREE = Law("free", 0, 0, 0, "touches no stream")
-NODE = Law("node", 0, 0, 0, "becomes part of the graph where its stream captures")
-UNSAFE = Law("unsafe", 900, 900, 0, "might wait for the device, so only relaxed mode lets it pass; it invalidates the capture")
-STREAM = Law("stream", 900, 900, 900, "asks about work that has not run, where its stream captures; it invalidates the capture")
-EVENT = Law("event", 907, 907, 907, "asks about an event that was last recorded inside a capture; it invalidates the capture")
-DEVICE = Law("device", 900, 900, 900, "covers every stream of the context, the capturing one too; it invalidates the capture")
-LEGACY = Law("legacy", 906, 906, 906, "the legacy default stream would depend on the capturing blocking stream")
-NEVER = Law("never", 900, 900, 900, "has no place in a graph, where its stream captures; it invalidates the capture")
+_MODES = {"global": 0, "thread_local": 1, "relaxed": 2}
+
+
+def _everywhere(name: str, code: int, why: str, *, spares: bool = False) -> Law:
+    return Law(name, (code,) * 3, (code,) * 3, why, spares)
+
+
+FREE = _everywhere("free", 0, "does nothing that a capture minds")
+NODE = _everywhere("node", 0, "becomes part of the graph")
+UNSAFE = Law("unsafe", (900, 900, 0), (900, 0, 0), "might wait for the device")
+STREAM = _everywhere("stream", 900, "asks about work that a capture holds back")
+EVENT = _everywhere("event", 907, "asks about an event whose record a capture holds back")
+ELAPSED = _everywhere("elapsed", 907, "asks about an event whose record a capture holds back", spares=True)
+DEVICE = _everywhere("device", 900, "covers every stream of the context, the capturing one too")
+LEGACY = _everywhere("legacy", 906, "would tie the legacy default stream to the blocking stream that captures")
+NEVER = _everywhere("never", 900, "has no place in a graph")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +91,9 @@ class Call:
     """One driver or runtime call: what it is on a tape, and what it does to the calling thread.
 
     `default` says what handle 0, or no handle at all, stands for: the legacy default stream, or the thread's own for the entry
-    points that end in _ptds and _ptsz. `certain` is False where the documentation leaves it open and no measurement settled it.
+    points that end in _ptds and _ptsz. `inside` is the law during a capture where the call's stream or event takes part in it (for
+    the default stream: where a blocking stream captures), `beside` where it does not; the same where it names neither. `certain`
+    is False where the documentation leaves it open and no measurement settled it.
     `source` is the page of NVIDIA's documentation, or the facts measured by this project.
     """
 
@@ -86,7 +103,8 @@ class Call:
     place: Place = Place.NOWHERE
     waits: Waits = Waits.NOTHING
     when: Condition = Condition.ALWAYS
-    law: Law = FREE
+    inside: Law = FREE
+    beside: Law = FREE
     certain: bool = True
     note: str = ""
     default: StreamClass = StreamClass.legacy
@@ -119,6 +137,8 @@ class Call:
         return f"CUDA {self.api} API: {self.page}, {self.name}"
 
 
-def family(page: str, names: str, kind: Kind | None = None, **facts: object) -> tuple[Call, ...]:
-    """Calls that share every fact, by their names with spaces between."""
-    return tuple(Call(name, page, kind, **facts) for name in names.split())  # type: ignore[arg-type]
+def family(page: str, names: str, kind: Kind | None = None, *, law: Law | None = None, **facts: Any) -> tuple[Call, ...]:
+    """Calls that share every fact, by their names with spaces between. `law` is the law inside a capture and beside it."""
+    if law is not None:
+        facts |= {"inside": law, "beside": law}
+    return tuple(Call(name, page, kind, **facts) for name in names.split())

@@ -1,22 +1,23 @@
 """ordering: the calls on streams and events: make, record, wait, ask, sync. What goes into a stream is work.py's."""
 
 from forebay._core.tape import Kind
-from forebay.calls.entry import DEVICE, EVENT, FREE, NEVER, NODE, STREAM, UNSAFE, Place, Waits, family
+from forebay.calls.entry import DEVICE, ELAPSED, EVENT, NEVER, NODE, STREAM, UNSAFE, Place, Waits, family
 
 _STREAM, _EVENT, _VALUES = "Stream Management", "Event Management", "Stream Memory Operations"
+_OUTSIDE = "905 in a capture where the event was recorded outside it, and the capture is invalidated"
 _STREAM_MAKERS = """cuStreamCreate cuStreamCreateWithPriority cudaStreamCreate cudaStreamCreateWithFlags
 cudaStreamCreateWithPriority"""
 
 ORDERING = (
-    *family(_STREAM, _STREAM_MAKERS, Kind.stream_create, law=FREE, certain=False),
+    *family(_STREAM, _STREAM_MAKERS, Kind.stream_create),
     *family(
         _STREAM,
         "cuStreamDestroy cudaStreamDestroy",
         Kind.stream_destroy,
         place=Place.ARGUMENT,
-        law=NEVER,
+        inside=NEVER,
         certain=False,
-        note="returns at once; the stream's resources go when its work is done",
+        note="measured only for a stream that does not capture; returns at once; the stream's resources go when its work is done",
     ),
     *family(
         _STREAM,
@@ -24,32 +25,44 @@ ORDERING = (
         Kind.sync_stream,
         place=Place.ARGUMENT,
         waits=Waits.STREAM,
-        law=STREAM,
+        inside=STREAM,
+        beside=UNSAFE,
     ),
-    *family(_STREAM, "cuStreamQuery cudaStreamQuery", Kind.query, place=Place.ARGUMENT, law=STREAM),
-    *family(_STREAM, "cuStreamWaitEvent cudaStreamWaitEvent", Kind.wait, place=Place.ARGUMENT, law=NODE),
-    *family(_STREAM, "cuStreamGetId cudaStreamGetId cuStreamGetPriority cudaStreamGetPriority", place=Place.ARGUMENT),
-    *family(_STREAM, "cuStreamGetFlags cudaStreamGetFlags cuStreamGetCtx cuStreamGetDevice", place=Place.ARGUMENT),
+    *family(_STREAM, "cuStreamQuery cudaStreamQuery", Kind.query, place=Place.ARGUMENT, inside=STREAM, beside=UNSAFE),
+    *family(_STREAM, "cuStreamWaitEvent cudaStreamWaitEvent", Kind.wait, place=Place.ARGUMENT, inside=NODE, note=_OUTSIDE),
+    *family(
+        _STREAM,
+        "cuStreamGetId cudaStreamGetId",
+        place=Place.ARGUMENT,
+        inside=STREAM,
+        note="ask for the number before the capture begins",
+    ),
+    *family(
+        _STREAM,
+        "cuStreamGetPriority cudaStreamGetPriority cuStreamGetFlags cudaStreamGetFlags cuStreamGetCtx cuStreamGetDevice",
+        place=Place.ARGUMENT,
+        certain=False,
+    ),
     *family(
         _STREAM,
         "cuStreamAttachMemAsync cudaStreamAttachMemAsync",
         place=Place.ARGUMENT,
-        law=NEVER,
+        inside=NEVER,
     ),
     *family(_EVENT, "cuEventCreate cudaEventCreate cudaEventCreateWithFlags"),
     *family(_EVENT, "cuEventDestroy cudaEventDestroy", Kind.event_destroy, note="a record that has not run yet still completes"),
-    *family(_EVENT, "cuEventRecord cudaEventRecord", Kind.record, place=Place.ARGUMENT, law=NODE),
-    *family(_EVENT, "cuEventRecordWithFlags cudaEventRecordWithFlags", Kind.record, place=Place.ARGUMENT, law=NODE),
-    *family(_EVENT, "cuEventQuery cudaEventQuery", Kind.query, law=EVENT, note="of an event outside a capture: as `unsafe`"),
+    *family(_EVENT, "cuEventRecord cudaEventRecord", Kind.record, place=Place.ARGUMENT, inside=NODE),
+    *family(_EVENT, "cuEventRecordWithFlags cudaEventRecordWithFlags", Kind.record, place=Place.ARGUMENT, inside=NODE),
+    *family(_EVENT, "cuEventQuery cudaEventQuery", Kind.query, inside=EVENT, beside=UNSAFE),
     *family(
         _EVENT,
         "cuEventSynchronize cudaEventSynchronize",
         Kind.sync_event,
         waits=Waits.EVENT,
-        law=EVENT,
-        note="of an event outside a capture: as `unsafe`",
+        inside=EVENT,
+        beside=UNSAFE,
     ),
-    *family(_EVENT, "cuEventElapsedTime cudaEventElapsedTime", law=EVENT, certain=False),
+    *family(_EVENT, "cuEventElapsedTime cudaEventElapsedTime", inside=ELAPSED),
     *family("Context Management", "cuCtxSynchronize", Kind.sync_device, waits=Waits.DEVICE, law=DEVICE),
     *family("Device Management", "cudaDeviceSynchronize cudaThreadSynchronize", Kind.sync_device, waits=Waits.DEVICE, law=DEVICE),
     *family("Context Management", "cuCtxCreate cuDevicePrimaryCtxRetain", law=UNSAFE, certain=False),
@@ -59,7 +72,6 @@ ORDERING = (
     *family(
         "Device Management",
         "cudaDeviceSetLimit",
-        waits=Waits.DEVICE,
         law=UNSAFE,
         certain=False,
         note="a new limit may need memory of its own",
@@ -71,8 +83,7 @@ ORDERING = (
         "cuStreamWaitValue32 cuStreamWaitValue64",
         Kind.wait,
         place=Place.ARGUMENT,
-        law=NODE,
-        certain=False,
+        inside=NODE,
         note="an edge that a tape does not show: whatever writes the value may be ordered before it",
     ),
     *family(
@@ -80,7 +91,7 @@ ORDERING = (
         "cuStreamWriteValue32 cuStreamWriteValue64 cuStreamBatchMemOp",
         Kind.note,
         place=Place.ARGUMENT,
-        law=NODE,
+        inside=NODE,
         certain=False,
         note="whoever waits for the value is ordered after it, which a tape does not show",
     ),

@@ -4,7 +4,7 @@ What a copy does to the host is the page "API synchronization behavior" of both 
 """
 
 from forebay._core.tape import Kind
-from forebay.calls.entry import LEGACY, NEVER, NODE, UNSAFE, Condition, Place, Waits, family
+from forebay.calls.entry import LEGACY, NEVER, NODE, Condition, Place, Waits, family
 
 _EXECUTION, _MEMORY, _STREAM = "Execution Control", "Memory Management", "Stream Management"
 _LAUNCHES = (
@@ -29,13 +29,13 @@ WORK = (
         _LAUNCHES,
         Kind.launch,
         place=Place.ARGUMENT,
-        law=NODE,
+        inside=NODE,
         note="the first launch of a kernel may load its module",
     ),
-    *family(_EXECUTION, "cuLaunchHostFunc cudaLaunchHostFunc", Kind.host_func, place=Place.ARGUMENT, law=NODE),
-    *family(_STREAM, "cuStreamAddCallback cudaStreamAddCallback", Kind.host_func, place=Place.ARGUMENT, law=NEVER),
-    *family(_MEMORY, _COPIES, Kind.copy, place=Place.DEFAULT, waits=Waits.WORK, when=Condition.HOST_END, law=LEGACY),
-    *family(_MEMORY, _DEVICE_COPIES, Kind.copy, place=Place.DEFAULT, law=LEGACY, note="does not wait for its own end"),
+    *family(_EXECUTION, "cuLaunchHostFunc cudaLaunchHostFunc", Kind.host_func, place=Place.ARGUMENT, inside=NODE),
+    *family(_STREAM, "cuStreamAddCallback cudaStreamAddCallback", Kind.host_func, place=Place.ARGUMENT, inside=NEVER),
+    *family(_MEMORY, _COPIES, Kind.copy, place=Place.DEFAULT, waits=Waits.WORK, when=Condition.HOST_END, inside=LEGACY),
+    *family(_MEMORY, _DEVICE_COPIES, Kind.copy, place=Place.DEFAULT, inside=LEGACY, note="does not wait for its own end"),
     *family(
         _MEMORY,
         _ASYNC_COPIES,
@@ -43,22 +43,22 @@ WORK = (
         place=Place.ARGUMENT,
         waits=Waits.WORK,
         when=Condition.PAGEABLE,
-        law=NODE,
+        inside=NODE,
         note="from pageable memory it may wait for its stream while it stages; to pageable memory it returns after the copy",
     ),
-    *family(_MEMORY, _ASYNC_DEVICE_COPIES, Kind.copy, place=Place.ARGUMENT, law=NODE),
-    *family(_MEMORY, "cuMemcpyBatchAsync cudaMemcpyBatchAsync", Kind.copy, place=Place.ARGUMENT, law=NODE, certain=False),
-    *family(_MEMORY, _MEMSETS, Kind.memset, place=Place.DEFAULT, waits=Waits.WORK, when=Condition.HOST_TARGET, law=LEGACY),
-    *family(_MEMORY, _ASYNC_MEMSETS, Kind.memset, place=Place.ARGUMENT, law=NODE),
+    *family(_MEMORY, _ASYNC_DEVICE_COPIES, Kind.copy, place=Place.ARGUMENT, inside=NODE),
+    *family(_MEMORY, "cuMemcpyBatchAsync cudaMemcpyBatchAsync", Kind.copy, place=Place.ARGUMENT, inside=NODE, certain=False),
+    *family(_MEMORY, _MEMSETS, Kind.memset, place=Place.DEFAULT, waits=Waits.WORK, when=Condition.HOST_TARGET, inside=LEGACY),
+    *family(_MEMORY, _ASYNC_MEMSETS, Kind.memset, place=Place.ARGUMENT, inside=NODE),
     *family(
         _EXECUTION,
-        "cudaFuncGetAttributes cudaFuncSetAttribute cuFuncLoad cuKernelGetFunction",
+        "cudaFuncGetAttributes cudaFuncSetAttribute cuFuncLoad",
         waits=Waits.DEVICE,
         when=Condition.FIRST_USE,
-        law=UNSAFE,
         certain=False,
         note="loads the kernel's module where loading is lazy; loading may wait for the context",
     ),
+    *family(_EXECUTION, "cuKernelGetFunction", waits=Waits.DEVICE, when=Condition.FIRST_USE, note="loads the library's module"),
     *family(_EXECUTION, "cuFuncGetAttribute cuFuncSetAttribute cuFuncSetCacheConfig cudaFuncSetCacheConfig", certain=False),
     *family(
         "Occupancy", "cuOccupancyMaxActiveBlocksPerMultiprocessor cudaOccupancyMaxActiveBlocksPerMultiprocessor", certain=False

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from forebay import errors
-from forebay.calls import CALLS, Call, lookup, stem
+from forebay.calls import CALLS, Call, Law, lookup, stem
 from forebay.errors import BadInput
 from forebay.tape import COLUMNS, Sees, fills
 from forebay.tape.kinds import KINDS
@@ -44,13 +44,24 @@ def _errors() -> Iterator[Term]:
             yield Term(name, "error", inspect.getdoc(thing) or "")
 
 
+def _modes(law: Law) -> str:
+    own = {mode: law.code(mode) for mode in ("global", "thread_local", "relaxed")}
+    if not any(own.values()):
+        return "legal in every mode"
+    return ", ".join(f"{mode} {code or 'legal'}" for mode, code in own.items()) + (
+        "; the capture goes on" if law.spares else "; the capture is lost"
+    )
+
+
 def _call_text(call: Call) -> str:
-    legal = ", ".join(f"{mode}: {call.law.code(mode) or 'legal'}" for mode in ("global", "thread_local", "relaxed"))
+    laws = {"In a capture": call.inside, "Beside a capture": call.beside}
+    if call.inside == call.beside:
+        laws = {"During a capture": call.inside}
     lines = [
         f"On a tape: {call.kind.name if call.kind is not None else 'no row'}.",
         f"Stream: {call.place.value}" + (f" (argument `{call.stream}`)." if call.stream else "."),
         f"The host waits for {call.waits.value}" + (f", {call.when.value}" if call.blocks else "") + ".",
-        f"In a capture ({call.law.name}): {legal}. It {call.law.why}.",
+        *(f"{where} ({law.name}): it {law.why}; {_modes(law)}." for where, law in laws.items()),
         f"{call.note[:1].upper()}{call.note[1:]}." if call.note else "",
         f"Source: {call.source}." + ("" if call.certain else " Not settled by the documentation, and not measured."),
     ]
