@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bind/fault.hpp"
+#include "bind/lent_bytes.hpp"
 #include "bind/module.hpp"
 #include "driver/faulty.hpp"
 #include "driver/sim.hpp"
@@ -17,19 +18,19 @@
 namespace nb = nanobind;
 
 // A handle is its number in Python.
-#define FOREBAY_HANDLE(Handle)                                                    \
-  template <>                                                                     \
-  struct nanobind::detail::type_caster<forebay::Handle> {                         \
-    NB_TYPE_CASTER(forebay::Handle, const_name("int"))                            \
-    bool from_python(handle src, uint8_t flags, cleanup_list* cleanup) noexcept { \
-      make_caster<std::uint64_t> number;                                          \
-      if (!number.from_python(src, flags, cleanup)) return false;                 \
-      value.value = number.value;                                                 \
-      return true;                                                                \
-    }                                                                             \
+#define FOREBAY_HANDLE(Handle)                                                     \
+  template <>                                                                      \
+  struct nanobind::detail::type_caster<forebay::Handle> {                          \
+    NB_TYPE_CASTER(forebay::Handle, const_name("int"))                             \
+    bool from_python(handle src, uint8_t flags, cleanup_list* cleanup) noexcept {  \
+      make_caster<std::uint64_t> number;                                           \
+      if (!number.from_python(src, flags, cleanup)) return false;                  \
+      value.value = number.value;                                                  \
+      return true;                                                                 \
+    }                                                                              \
     static handle from_cpp(forebay::Handle h, rv_policy, cleanup_list*) noexcept { \
-      return PyLong_FromUnsignedLongLong(h.value);                                \
-    }                                                                             \
+      return PyLong_FromUnsignedLongLong(h.value);                                 \
+    }                                                                              \
   }
 FOREBAY_HANDLE(StreamHandle);
 FOREBAY_HANDLE(EventHandle);
@@ -124,14 +125,13 @@ Use use_of(nb::handle row) {
   return use;
 }
 
-// Hands the callable one memoryview a use, writable where the use may write. The callable answers whether it worked.
+// Hands the callable one LentBytes a use, writable where the use may write. The callable answers whether it worked.
 Status call_with_views(const nb::object& callable, std::span<const Use> uses, std::span<void* const> views) {
   const nb::gil_scoped_acquire gil;
   try {
     nb::list memory;
     for (std::size_t i = 0; i < views.size(); ++i)
-      memory.append(nb::steal(PyMemoryView_FromMemory(static_cast<char*>(views[i]), static_cast<Py_ssize_t>(uses[i].size),
-                                                      uses[i].mode == Mode::read ? PyBUF_READ : PyBUF_WRITE)));
+      memory.append(nb::cast(LentBytes{views[i], uses[i].size, uses[i].mode != Mode::read}));
     return nb::cast<bool>(callable(memory)) ? Status::ok : Status::launch_failed;
   } catch (nb::python_error& error) {
     error.discard_as_unraisable(callable);
@@ -139,8 +139,8 @@ Status call_with_views(const nb::object& callable, std::span<const Use> uses, st
   }
 }
 
-void launch(Driver& d, int device, StreamHandle stream, std::string name, std::optional<std::int64_t> cost_ns, nb::list uses,
-            nb::object callable) {
+void launch(Driver& d, int device, StreamHandle stream, std::string name, std::optional<std::int64_t> cost_ns,
+            nb::list uses, nb::object callable) {
   Work work{.name = std::move(name), .cost_ns = cost_ns, .uses = {}, .run = {}};
   work.uses.reserve(uses.size());
   for (nb::handle row : uses) work.uses.push_back(use_of(row));
@@ -187,10 +187,10 @@ void download(Driver& d, int device, nb::handle to, Address from, StreamHandle s
   require(Call::download, d.download(device, bytes.data(), from, bytes.size(), stream), device);
 }
 
-nb::object host_memory(Driver& d, Address address, std::uint64_t bytes) {
+LentBytes host_memory(Driver& d, Address address, std::uint64_t bytes) {
   const auto pointer = d.host_pointer(address, bytes);
   if (!pointer) fail(Call::host_pointer, pointer.status(), {"address", "bytes"}, address, bytes);
-  return nb::steal(PyMemoryView_FromMemory(static_cast<char*>(*pointer), static_cast<Py_ssize_t>(bytes), PyBUF_WRITE));
+  return {*pointer, bytes, true};
 }
 
 CallSet calls_of(const std::vector<std::string>& names) {
@@ -243,42 +243,46 @@ void bind_values(nb::module_& m) {
 }
 
 void bind_drivers(nb::module_& m) {
-  nb::class_<Driver> driver(m, "Driver", "The driver port. Sizes in bytes; a failed call raises DriverError with its status.");
+  nb::class_<Driver> driver(m, "Driver",
+                            "The driver port. Sizes in bytes; a failed call raises DriverError with its status.");
   bind_port(driver);
   driver.def("now_ns", &Driver::now_ns, Open(), "The calling thread's clock.")
       .def("device_count", &Driver::device_count)
       .def("host_memory", &host_memory, nb::arg("address"), nb::arg("bytes"),
-           "The pinned bytes as a memoryview: good until they are freed.")
+           "The pinned bytes: good until they are freed.")
       .def("upload", &upload, nb::arg("device"), nb::arg("to"), nb::arg("from_"), nb::arg("stream"),
            "From pageable memory, read before this returns.")
       .def("download", &download, nb::arg("device"), nb::arg("to"), nb::arg("from_"), nb::arg("stream"),
            "To pageable memory; returns after the copy.")
       .def("launch", &launch, nb::arg("device"), nb::arg("stream"), nb::arg("name"), nb::arg("cost_ns").none(),
            nb::arg("uses"), nb::arg("run"),
-           "`uses` are (address, size, mode, space); `run` gets a list of memoryviews and answers whether it worked.")
+           "`uses` are (address, size, mode, space); `run` gets a list of LentBytes and answers whether it worked.")
       .def("host_func", &host_func, nb::arg("device"), nb::arg("stream"), nb::arg("run"),
            "`run` gets an empty list and answers whether it worked.");
   nb::class_<SimDriver, Driver>(m, "SimDriver", "Simulated devices. Work runs when it is due, never at its issue.")
-      .def("__init__",
-           [](SimDriver* self, const std::vector<std::uint64_t>& capacities, std::optional<std::uint64_t> seed,
-              const std::string& cost) {
-             auto schedule = seed ? sim::seeded_schedule(*seed) : sim::fifo_schedule();
-             new (self) SimDriver(capacities, costs_or_raise(cost), std::move(schedule));
-           },
-           nb::arg("capacities"), nb::kw_only(), nb::arg("seed") = nb::none(), nb::arg("cost") = "guide",
-           "One device a capacity, in bytes. No seed: work runs in the order of virtual time.")
+      .def(
+          "__init__",
+          [](SimDriver* self, const std::vector<std::uint64_t>& capacities, std::optional<std::uint64_t> seed,
+             const std::string& cost) {
+            auto schedule = seed ? sim::seeded_schedule(*seed) : sim::fifo_schedule();
+            new (self) SimDriver(capacities, costs_or_raise(cost), std::move(schedule));
+          },
+          nb::arg("capacities"), nb::kw_only(), nb::arg("seed") = nb::none(), nb::arg("cost") = "guide",
+          "One device a capacity, in bytes. No seed: work runs in the order of virtual time.")
       .def("account", &SimDriver::account, nb::arg("device"), Open())
       .def("fault_of", &SimDriver::fault_of, nb::arg("device"), Open(), "The device's sticky fault, or ok.")
       .def("spend", &SimDriver::spend, nb::arg("ns"), Open(), "Host work of the calling thread, on its virtual clock.")
       .def("host_access", &SimDriver::host_access, Open(), "The host is about to touch bytes: due work may run now.");
-  nb::class_<FaultyDriver, Driver>(m, "FaultyDriver", "Counts the calls to the driver below, and fails those it is told to.")
+  nb::class_<FaultyDriver, Driver>(m, "FaultyDriver",
+                                   "Counts the calls to the driver below, and fails those it is told to.")
       .def(nb::init<Driver&>(), nb::arg("next"), nb::keep_alive<1, 2>())
-      .def("plan",
-           [](FaultyDriver& self, const std::vector<std::string>& calls, std::uint64_t nth, Status status, bool always) {
-             self.plan({calls.empty() ? kEveryCall : calls_of(calls), nth, status, always});
-           },
-           nb::arg("calls"), nb::arg("nth"), nb::arg("status"), nb::kw_only(), nb::arg("always") = false,
-           "The nth call of these (none named: of all) answers `status`. Plans are taken one after another.")
+      .def(
+          "plan",
+          [](FaultyDriver& self, const std::vector<std::string>& calls, std::uint64_t nth, Status status, bool always) {
+            self.plan({calls.empty() ? kEveryCall : calls_of(calls), nth, status, always});
+          },
+          nb::arg("calls"), nb::arg("nth"), nb::arg("status"), nb::kw_only(), nb::arg("always") = false,
+          "The nth call of these (none named: of all) answers `status`. Plans are taken one after another.")
       .def("forget_plans", &FaultyDriver::forget_plans)
       .def("plans_left", &FaultyDriver::plans_left)
       .def("counts", &counts_of, "Calls made so far, by name.");
@@ -321,6 +325,7 @@ void translate(const std::exception_ptr& thrown, void*) {
 void bind_driver(nb::module_& m) {
   nb::module_ d = m.def_submodule("driver", "The driver port, the simulated driver, and drivers around a driver.");
   nb::register_exception_translator(translate);
+  bind_lent_bytes(d);
   bind_values(d);
   bind_drivers(d);
 }

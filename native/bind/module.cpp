@@ -4,4 +4,5 @@
 NB_MODULE(_core, m) {
   m.doc() = "The native core of forebay: one submodule a room of native/.";
   forebay::bind_tape(m);
+  forebay::bind_driver(m);
 }

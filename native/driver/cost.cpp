@@ -40,7 +40,8 @@ Costs guide() {
 // 4 TB/s read plus write, PCIe 5 at 55 GB/s.
 Costs h200() {
   Costs c = guide();
-  c.malloc = {{512, 1400}, {2 * kMiB, 38 * kUs}, {512 * kMiB, 67 * kUs}, {4 * kGiB, 193 * kUs}, {64 * kGiB, 2353 * kUs}};
+  c.malloc = {
+      {512, 1400}, {2 * kMiB, 38 * kUs}, {512 * kMiB, 67 * kUs}, {4 * kGiB, 193 * kUs}, {64 * kGiB, 2353 * kUs}};
   c.free = {{512, 1400}, {2 * kMiB, 30 * kUs}, {512 * kMiB, 186 * kUs}, {4 * kGiB, 1554 * kUs}, {64 * kGiB, 25 * kMs}};
   c.host_alloc = {{kMiB, 700 * kUs}, {64 * kMiB, 30600 * kUs}, {512 * kMiB, 234 * kMs}, {4 * kGiB, 1872 * kMs}};
   c.host_free = {{kMiB, 200 * kUs}, {64 * kMiB, 6100 * kUs}, {512 * kMiB, 52 * kMs}, {4 * kGiB, 416 * kMs}};
@@ -59,8 +60,7 @@ Costs h200() {
 }  // namespace
 
 std::int64_t Curve::at(std::uint64_t bytes) const {
-  const auto above =
-      std::find_if(points_.begin(), points_.end(), [bytes](const Point& p) { return bytes <= p.bytes; });
+  const auto above = std::find_if(points_.begin(), points_.end(), [bytes](const Point& p) { return bytes <= p.bytes; });
   if (above == points_.begin()) return points_.front().ns;
   if (above == points_.end()) return points_.back().ns;
   const Point &lo = above[-1], &hi = above[0];

@@ -34,9 +34,9 @@ struct Costs {
   std::int64_t launch, record, wait, query, sync, stream_create, event_create;
   std::int64_t pool_hit;  // for whoever charges a pool's hit to the clock (SimDriver::spend)
   // On the device's.
-  std::int64_t kernel;                  // a launch that states no cost
-  std::int64_t device_bytes_per_us;     // copies and fills on one device
-  std::int64_t host_bytes_per_us;       // copies to and from the host, and between devices
+  std::int64_t kernel;               // a launch that states no cost
+  std::int64_t device_bytes_per_us;  // copies and fills on one device
+  std::int64_t host_bytes_per_us;    // copies to and from the host, and between devices
   std::int64_t between(bool local, std::uint64_t bytes) const;
 };
 

@@ -246,7 +246,8 @@ void SimDriver::run(Lock& lock, std::size_t index) {
     lock.lock();
     --running_;
   }
-  if (status != Status::ok && device.fault == Status::ok) device.fault = sticky(status) ? status : Status::launch_failed;
+  if (status != Status::ok && device.fault == Status::ok)
+    device.fault = sticky(status) ? status : Status::launch_failed;
   backlog_.complete(item);
   settle();
   ran_.notify_all();
@@ -262,7 +263,8 @@ void SimDriver::stray(Lock& lock, sim::Point point) {
   }
 }
 
-// Also on a device with a fault: its work lets go without running, and nobody may return while code of theirs still runs.
+// Also on a device with a fault: its work lets go without running, and nobody may return while code of theirs still
+// runs.
 Status SimDriver::wait_for(Lock& lock, int device, const std::vector<ItemPtr>& targets) {
   if (in_work()) return Status::not_permitted;
   for (const ItemPtr& target : targets) {

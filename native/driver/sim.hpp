@@ -1,12 +1,12 @@
 // sim: the simulated driver. Devices with a capacity, memory that exists, streams, events and a virtual clock; legality
 // as the real driver has it. Bytes are sim_memory's, the choice of what runs next sim_schedule's, prices cost's.
 //
-// Note [Work runs late]. Nothing runs at its issue. Virtual begin and end are known then (the latest of the host's clock
-// and the ends of what comes before, plus the cost), but the code runs when a wait demands it, when a query or a host
-// access finds it due, or when the seed says so, on whichever host thread is there, under no lock.
-// Note [Sticky faults]. A fault belongs to its device: every later call on it answers the fault, its work that has not
-// run never does (it only lets go of what waited for it), and its memory stays as it was until the driver is gone. Calls
-// without a device answer the fault of any.
+// Note [Work runs late]. Nothing runs at its issue. Virtual begin and end are known then (the latest of the host's
+// clock and the ends of what comes before, plus the cost), but the code runs when a wait demands it, when a query or a
+// host access finds it due, or when the seed says so, on whichever host thread is there, under no lock. Note [Sticky
+// faults]. A fault belongs to its device: every later call on it answers the fault, its work that has not run never
+// does (it only lets go of what waited for it), and its memory stays as it was until the driver is gone. Calls without
+// a device answer the fault of any.
 #pragma once
 
 #include <condition_variable>
@@ -41,8 +41,8 @@ class SimDriver final : public Driver {
   // Beyond the port.
   Account account(int device);
   Status fault_of(int device);
-  void spend(std::int64_t ns);       // host work of the calling thread, on its virtual clock
-  void host_access();                // the host is about to touch bytes: work may have run by now, or not
+  void spend(std::int64_t ns);  // host work of the calling thread, on its virtual clock
+  void host_access();           // the host is about to touch bytes: work may have run by now, or not
   const Costs& costs() const { return costs_; }
 
   std::int64_t now_ns() override;
@@ -100,9 +100,9 @@ class SimDriver final : public Driver {
     sim::Memory memory;
     Status fault = Status::ok;
     LanePtr legacy;
-    std::vector<LanePtr> lanes;                             // every lane that has a handle or work
-    std::vector<LanePtr> streams;                           // by slot; null: the slot is free
-    std::vector<std::uint32_t> free_streams, free_events;   // the last given back comes out first
+    std::vector<LanePtr> lanes;                            // every lane that has a handle or work
+    std::vector<LanePtr> streams;                          // by slot; null: the slot is free
+    std::vector<std::uint32_t> free_streams, free_events;  // the last given back comes out first
     std::vector<Event> events;
     std::unordered_map<std::uint32_t, LanePtr> per_thread;
   };

@@ -68,7 +68,8 @@ int MemoryFile::open() {
 #ifdef MFD_CLOEXEC
   fd_ = ::memfd_create("forebay", MFD_CLOEXEC);
 #else
-  const std::string name = "/forebay." + std::to_string(::getpid()) + "." + std::to_string(reinterpret_cast<std::uintptr_t>(this));
+  const std::string name =
+      "/forebay." + std::to_string(::getpid()) + "." + std::to_string(reinterpret_cast<std::uintptr_t>(this));
   fd_ = ::shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
   if (fd_ >= 0) ::shm_unlink(name.c_str());
 #endif
@@ -307,7 +308,8 @@ Result<void*> Memory::view(Address address, std::uint64_t bytes) {
   if (region_of(address, bytes) == regions_.end() || mapping == mappings_.begin()) return Status::illegal_address;
   --mapping;
   for (Address at = address; at < address + bytes; ++mapping) {
-    const bool covers = mapping != mappings_.end() && mapping->first <= at && at < mapping->first + mapping->second.bytes;
+    const bool covers =
+        mapping != mappings_.end() && mapping->first <= at && at < mapping->first + mapping->second.bytes;
     if (!covers || !mapping->second.accessible) return Status::illegal_address;
     if (!mapping->second.shown)
       if (const Status s = show(mapping->first, mapping->second); s != Status::ok) return s;

@@ -1,12 +1,13 @@
 // sim_memory: the memory of one simulated device (or the host's pinned memory): address ranges, segments, frames and
-// mappings, with real bytes behind them from the first touch on. Locking is its owner's; time and streams are sim.cpp's.
+// mappings, with real bytes behind them from the first touch on. Locking is its owner's; time and streams are
+// sim.cpp's.
 //
 // Note [Bytes on first touch]. Addresses are made up (no host pointer has them) and a frame is an extent of one sparse
 // memory file. Until work touches a mapping nothing but these records exists: a what-if over a 140 GiB history costs no
 // host memory. On the first touch the region's host range is reserved without access and the frame is mapped into it,
 // so two mappings of one frame share bytes and a stray host access to the rest faults.
-// Note [Stale views]. Work may still run while its mapping is removed (that is its bug, not a crash of the process): host
-// pages are taken away in `settle`, when no view is out.
+// Note [Stale views]. Work may still run while its mapping is removed (that is its bug, not a crash of the process):
+// host pages are taken away in `settle`, when no view is out.
 #pragma once
 
 #include <cstdint>

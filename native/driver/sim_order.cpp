@@ -66,7 +66,8 @@ Result<StreamHandle> SimDriver::stream_create(int device, StreamKind kind, int p
   charge(costs_.stream_create);
   Device& d = *devices_[static_cast<std::size_t>(device)];
   const std::uint32_t slot = take_slot(d.streams, d.free_streams);
-  d.streams[slot] = new_lane(device, kind == StreamKind::blocking ? sim::LaneKind::blocking : sim::LaneKind::nonblocking, priority);
+  d.streams[slot] =
+      new_lane(device, kind == StreamKind::blocking ? sim::LaneKind::blocking : sim::LaneKind::nonblocking, priority);
   return StreamHandle{stream_value(device, slot)};
 }
 

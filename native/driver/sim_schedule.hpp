@@ -16,7 +16,7 @@ namespace forebay::sim {
 struct Item {
   std::uint64_t seq = 0;  // order of issue
   int device = 0;
-  std::uint64_t stream = 0;  // its id
+  std::uint64_t stream = 0;               // its id
   std::int64_t begin_ns = 0, end_ns = 0;  // virtual; known at the issue
   std::size_t before = 0;                 // edges from items that have not run
   std::vector<std::shared_ptr<Item>> after;
@@ -47,7 +47,7 @@ class Schedule {
  public:
   using Ready = std::span<const std::shared_ptr<Item>>;
   virtual ~Schedule() = default;
-  virtual std::size_t next(Ready ready) = 0;                                                      // somebody waits
+  virtual std::size_t next(Ready ready) = 0;                                                    // somebody waits
   virtual std::optional<std::size_t> stray(Ready ready, Point point, std::int64_t now_ns) = 0;  // nobody does; or none
   // May a mark that is complete at its issue by virtual time be taken as complete at once?
   virtual bool marks_complete_at_issue() const = 0;
@@ -65,8 +65,8 @@ class Backlog {
   static void order(const std::shared_ptr<Item>& from, const std::shared_ptr<Item>& to);
   void put(std::shared_ptr<Item> item);
   Schedule::Ready ready() const { return ready_; }
-  std::shared_ptr<Item> take(std::size_t index);         // to run; it is not done yet
-  void complete(const std::shared_ptr<Item>& item);      // what waited only for it is ready now
+  std::shared_ptr<Item> take(std::size_t index);     // to run; it is not done yet
+  void complete(const std::shared_ptr<Item>& item);  // what waited only for it is ready now
   std::size_t size() const { return size_; }
   void drop_all();  // nothing of it runs
 
