@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from forebay._core.driver import LentBytes
 from forebay.errors import BadInput
 from forebay.tape.events import Space
 
@@ -67,7 +68,7 @@ class Buffer:
         self._require_live()
         if self.space != Space.pinned:
             raise BadInput("only pinned memory has a host view; copy device memory to the host with Stream.copy")
-        view: NDArray[Any] = np.frombuffer(self.device.driver.host_memory(self.address, self.nbytes), np.dtype(dtype))
+        view = view_of(self.device.driver.host_memory(self.address, self.nbytes), dtype)
         return view if shape is None else view.reshape(shape)
 
     def free(self) -> None:
@@ -88,6 +89,11 @@ class Buffer:
 
     def __repr__(self) -> str:
         return f"Buffer({self.nbytes} bytes at {self.address:#x}, {self.space.name}{', freed' if self.freed else ''})"
+
+
+def view_of(lent: LentBytes, dtype: DTypeLike) -> NDArray[Any]:
+    """The lent bytes as a flat NumPy array; writeable where they are."""
+    return np.frombuffer(cast("memoryview", lent), np.dtype(dtype))  # stubs cannot say that a class has the buffer protocol
 
 
 @dataclass(frozen=True, slots=True)

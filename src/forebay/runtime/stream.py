@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from forebay._core.driver import LentBytes
 from forebay.errors import BadInput
-from forebay.runtime.buffer import Array, Buffer
+from forebay.runtime.buffer import Array, Buffer, view_of
 from forebay.tape.events import Mode
 
 if TYPE_CHECKING:
@@ -168,8 +168,8 @@ class _Run:
         self.device, self.kernel, self.arrays = device, kernel, arrays
 
     def __call__(self, memory: list[LentBytes]) -> bool:
-        views = iter(memory)
-        arrays = [np.frombuffer(next(views) if a.nbytes else b"", a.dtype).reshape(a.shape) for a in self.arrays]
+        lent = iter(memory)
+        arrays = [view_of(next(lent), a.dtype).reshape(a.shape) if a.nbytes else np.empty(a.shape, a.dtype) for a in self.arrays]
         try:
             self.kernel(*arrays)
             arrays.clear()
