@@ -5,8 +5,9 @@
 
 namespace forebay {
 
-void bind_driver(nanobind::module_& m);
 void bind_tape(nanobind::module_& m);
 void bind_recorder(nanobind::module_& tape);  // into _core.tape
+void bind_emulate(nanobind::module_& m);
+void bind_ingest(nanobind::module_& m);
 
 }  // namespace forebay
