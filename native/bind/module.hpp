@@ -5,6 +5,7 @@
 
 namespace forebay {
 
+void bind_driver(nanobind::module_& m);
 void bind_tape(nanobind::module_& m);
 void bind_recorder(nanobind::module_& tape);  // into _core.tape
 void bind_emulate(nanobind::module_& m);

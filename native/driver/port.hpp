@@ -4,23 +4,28 @@
 //
 // Pre-conditions, stated once for every implementation (and checked by none of the callers twice):
 //  - Sizes are in bytes and not zero. `create`, `map`, `unmap` and `set_access` take multiples of `granularity`; `map`
-//  covers one
-//    whole frame at offset 0 and the range is reserved and not mapped; `unmap` names whole mappings; `release_range` an
-//    unmapped range exactly as reserved.
-//  - A handle is used on the device that made it. A destroyed handle answers `invalid_handle`, and its number may come
-//  back.
-//  - Every call may come from any thread. None calls back into its caller, none throws.
+//    covers one whole frame at offset 0 and the range is reserved and not mapped; `unmap` names whole mappings;
+//    `release_range` an unmapped range exactly as reserved. A frame lives until it is released and mapped nowhere.
+//  - A handle is used on the device that made it, save that a stream may wait for another device's event. A destroyed
+//    handle answers `invalid_handle`, and its number may come back.
+//  - Every call may come from any thread, save from inside work (a kernel, a host function), where whatever waits
+//    answers `not_permitted`. None throws.
+//  - Calls that wait or ask (syncs, queries, `free`, `host_free`, `download`) and, on a seeded simulated device, calls
+//    that issue work may run work that is due on the calling thread: make them under no lock that work may want.
 //  - `free`, `host_free` wait for the device's earlier work; `unmap` and `release` wait for nothing: the caller knows
-//  that no
-//    work still touches the bytes.
+//    that no work still touches the bytes.
 //  - After a sticky error every call answers that error and changes nothing.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "driver/status.hpp"
+#include "tape/columns.hpp"
 
 namespace forebay {
 
@@ -54,9 +59,23 @@ struct MemoryInfo {
   std::uint64_t free_bytes = 0, total_bytes = 0;
 };
 
+// A kernel whose code is a function of this process: what the simulated device runs. `run` gets one host pointer a use,
+// in order, good until it returns; anything but `ok` is the device's sticky fault.
+struct Work {
+  std::string name;
+  std::optional<std::int64_t> cost_ns;  // on the device's clock; none: what the driver takes a kernel to cost
+  std::vector<Use> uses;
+  std::function<Status(std::span<void* const> views)> run;
+};
+struct WorkTimes {
+  std::int64_t begin_ns = 0, end_ns = 0;
+};
+
 class Driver {
  public:
   virtual ~Driver() = default;
+
+  virtual std::int64_t now_ns() = 0;  // the calling thread's clock
 
   virtual int device_count() const = 0;
   virtual Result<DeviceFacts> facts(int device) = 0;
@@ -67,6 +86,8 @@ class Driver {
   [[nodiscard]] virtual Status free(int device, Address address) = 0;
   virtual Result<Address> host_alloc(std::uint64_t bytes) = 0;
   [[nodiscard]] virtual Status host_free(Address address) = 0;
+  // Where the host finds pinned bytes (on a real device: the address itself).
+  virtual Result<void*> host_pointer(Address address, std::uint64_t bytes) = 0;
 
   // Virtual memory: address ranges, frames (physical memory), and the mappings between them.
   virtual Result<Address> reserve_range(int device, std::uint64_t bytes) = 0;
@@ -94,11 +115,23 @@ class Driver {
   [[nodiscard]] virtual Status event_sync(int device, EventHandle event) = 0;
   virtual Result<bool> event_query(int device, EventHandle event) = 0;  // true: complete
 
-  // Work that needs no kernel. `copy` takes device or pinned addresses at either end.
+  // Work that needs no kernel. `copy` takes device or pinned addresses at either end. `upload` reads pageable memory
+  // before it returns; `download` returns after the copy.
   [[nodiscard]] virtual Status copy(int device, Address to, Address from, std::uint64_t bytes, StreamHandle stream) = 0;
+  [[nodiscard]] virtual Status upload(int device, Address to, const void* from, std::uint64_t bytes,
+                                      StreamHandle stream) = 0;
+  [[nodiscard]] virtual Status download(int device, void* to, Address from, std::uint64_t bytes,
+                                        StreamHandle stream) = 0;
   [[nodiscard]] virtual Status memset(int device, Address to, std::uint8_t value, std::uint64_t bytes,
                                       StreamHandle stream) = 0;
   [[nodiscard]] virtual Status host_func(int device, StreamHandle stream, std::function<void()> function) = 0;
+
+  // Work whose code is ours: `not_supported` where the device runs only its own code.
+  [[nodiscard]] virtual Status launch(int /*device*/, StreamHandle /*stream*/, Work /*work*/) {
+    return Status::not_supported;
+  }
+  // Of the work that this thread issued last, where the driver knows them at the issue.
+  virtual std::optional<WorkTimes> work_times() { return std::nullopt; }
 };
 
 }  // namespace forebay

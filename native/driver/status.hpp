@@ -9,33 +9,41 @@
 
 namespace forebay {
 
+// X(status, CUresult, in words). illegal_address and launch_failed are sticky.
+// clang-format off
+#define FOREBAY_STATUS_TABLE(X) \
+  X(ok, 0, "ok") \
+  X(invalid_value, 1, "invalid value") \
+  X(out_of_memory, 2, "out of memory") \
+  X(not_initialized, 3, "not initialized") \
+  X(deinitialized, 4, "deinitialized") \
+  X(invalid_device, 101, "invalid device") \
+  X(invalid_context, 201, "invalid context") \
+  X(already_mapped, 208, "already mapped") \
+  X(not_mapped, 211, "not mapped") \
+  X(invalid_handle, 400, "invalid handle") \
+  X(illegal_state, 401, "illegal state") \
+  X(not_ready, 600, "not ready") \
+  X(illegal_address, 700, "illegal address") \
+  X(launch_failed, 719, "launch failed") \
+  X(not_permitted, 800, "not permitted") \
+  X(not_supported, 801, "not supported") \
+  X(capture_unsupported, 900, "stream capture: unsupported call") \
+  X(capture_invalidated, 901, "stream capture: invalidated") \
+  X(capture_merge, 902, "stream capture: merge of two captures") \
+  X(capture_unmatched, 903, "stream capture: ended on another stream") \
+  X(capture_unjoined, 904, "stream capture: unjoined work") \
+  X(capture_isolation, 905, "stream capture: wait on work outside") \
+  X(capture_implicit, 906, "stream capture: implicit legacy-stream dependency") \
+  X(captured_event, 907, "captured event used outside its capture") \
+  X(capture_wrong_thread, 908, "stream capture: wrong thread") \
+  X(unknown, 999, "unknown error")
+// clang-format on
+
 enum class Status : std::int32_t {
-  ok = 0,
-  invalid_value = 1,
-  out_of_memory = 2,
-  not_initialized = 3,
-  deinitialized = 4,
-  invalid_device = 101,
-  invalid_context = 201,
-  already_mapped = 208,
-  not_mapped = 211,
-  invalid_handle = 400,
-  illegal_state = 401,
-  not_ready = 600,
-  illegal_address = 700,  // sticky
-  launch_failed = 719,    // sticky
-  not_permitted = 800,
-  not_supported = 801,
-  capture_unsupported = 900,
-  capture_invalidated = 901,
-  capture_merge = 902,
-  capture_unmatched = 903,
-  capture_unjoined = 904,
-  capture_isolation = 905,
-  capture_implicit = 906,
-  captured_event = 907,
-  capture_wrong_thread = 908,
-  unknown = 999,
+#define X(status, number, words) status = number,
+  FOREBAY_STATUS_TABLE(X)
+#undef X
 };
 
 // After a sticky error every later call of the context answers it too.

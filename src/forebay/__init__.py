@@ -6,7 +6,13 @@ from typing import Any
 # Not lazy: a module and a name of the front door are both called `region`, and the later import would win.
 from forebay.region import region as region
 
-_HOMES = {"Tape": "forebay.tape"}
+_HOMES = {
+    "Buffer": "forebay.runtime",
+    "Event": "forebay.runtime",
+    "SimDevice": "forebay.runtime",
+    "Stream": "forebay.runtime",
+    "Tape": "forebay.tape",
+}
 
 __all__ = sorted([*_HOMES, "region"])
 __version__ = "0.1.0"

@@ -1,0 +1,21 @@
+// fault: how a driver's status becomes Python's DriverError: thrown without the GIL, translated with it. What a status
+// means is driver/status.hpp's.
+#pragma once
+
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "driver/call.hpp"
+#include "driver/status.hpp"
+
+namespace forebay {
+
+struct CallFailed final : std::exception {
+  CallFailed(Call c, Status s, std::string a) : call(c), status(s), arguments(std::move(a)) {}
+  Call call;
+  Status status;
+  std::string arguments;  // "device=0, bytes=512"
+};
+
+}  // namespace forebay

@@ -1,0 +1,269 @@
+"""The driver port, the simulated driver, and drivers around a driver."""
+
+from collections.abc import Sequence
+import enum
+
+
+class LentBytes:
+    """Bytes with the buffer protocol, lent until `give_back`."""
+
+    def give_back(self) -> bool:
+        """Nobody gets at them from now on; false: somebody still looks at them."""
+
+class Status(enum.IntEnum):
+    """What a driver call came to: CUDA's CUresult numbers."""
+
+    ok = 0
+    """ok"""
+
+    invalid_value = 1
+    """invalid value"""
+
+    out_of_memory = 2
+    """out of memory"""
+
+    not_initialized = 3
+    """not initialized"""
+
+    deinitialized = 4
+    """deinitialized"""
+
+    invalid_device = 101
+    """invalid device"""
+
+    invalid_context = 201
+    """invalid context"""
+
+    already_mapped = 208
+    """already mapped"""
+
+    not_mapped = 211
+    """not mapped"""
+
+    invalid_handle = 400
+    """invalid handle"""
+
+    illegal_state = 401
+    """illegal state"""
+
+    not_ready = 600
+    """not ready"""
+
+    illegal_address = 700
+    """illegal address"""
+
+    launch_failed = 719
+    """launch failed"""
+
+    not_permitted = 800
+    """not permitted"""
+
+    not_supported = 801
+    """not supported"""
+
+    capture_unsupported = 900
+    """stream capture: unsupported call"""
+
+    capture_invalidated = 901
+    """stream capture: invalidated"""
+
+    capture_merge = 902
+    """stream capture: merge of two captures"""
+
+    capture_unmatched = 903
+    """stream capture: ended on another stream"""
+
+    capture_unjoined = 904
+    """stream capture: unjoined work"""
+
+    capture_isolation = 905
+    """stream capture: wait on work outside"""
+
+    capture_implicit = 906
+    """stream capture: implicit legacy-stream dependency"""
+
+    captured_event = 907
+    """captured event used outside its capture"""
+
+    capture_wrong_thread = 908
+    """stream capture: wrong thread"""
+
+    unknown = 999
+    """unknown error"""
+
+class StreamKind(enum.Enum):
+    """Whether a stream joins its device's legacy default stream."""
+
+    blocking = 0
+
+    nonblocking = 1
+
+class DeviceFacts:
+    """What a device is; figures in bytes."""
+
+    @property
+    def total_bytes(self) -> int: ...
+
+    @property
+    def granularity(self) -> int: ...
+
+    @property
+    def name(self) -> str: ...
+
+class MemoryInfo:
+    """What a device has, and has free, in bytes."""
+
+    @property
+    def free_bytes(self) -> int: ...
+
+    @property
+    def total_bytes(self) -> int: ...
+
+class Account:
+    """What lives on a simulated device now: bytes and counts."""
+
+    @property
+    def used_bytes(self) -> int: ...
+
+    @property
+    def pinned_bytes(self) -> int: ...
+
+    @property
+    def segments(self) -> int: ...
+
+    @property
+    def ranges(self) -> int: ...
+
+    @property
+    def frames(self) -> int: ...
+
+    @property
+    def mappings(self) -> int: ...
+
+    @property
+    def streams(self) -> int: ...
+
+    @property
+    def events(self) -> int: ...
+
+    @property
+    def backlog(self) -> int: ...
+
+class Driver:
+    """
+    The driver port. Sizes in bytes; a failed call raises DriverError with its status.
+    """
+
+    def facts(self, device: int) -> DeviceFacts: ...
+
+    def memory_info(self, device: int) -> MemoryInfo: ...
+
+    def malloc(self, device: int, bytes: int) -> int: ...
+
+    def free(self, device: int, address: int) -> None: ...
+
+    def host_alloc(self, bytes: int) -> int: ...
+
+    def host_free(self, address: int) -> None: ...
+
+    def reserve_range(self, device: int, bytes: int) -> int: ...
+
+    def release_range(self, device: int, address: int, bytes: int) -> None: ...
+
+    def create(self, device: int, bytes: int) -> int: ...
+
+    def release(self, device: int, frame: int) -> None: ...
+
+    def map(self, device: int, address: int, bytes: int, frame: int) -> None: ...
+
+    def set_access(self, device: int, address: int, bytes: int) -> None: ...
+
+    def unmap(self, device: int, address: int, bytes: int) -> None: ...
+
+    def stream_create(self, device: int, kind: StreamKind, priority: int) -> int: ...
+
+    def stream_destroy(self, device: int, stream: int) -> None: ...
+
+    def stream_id(self, device: int, stream: int) -> int: ...
+
+    def stream_capturing(self, device: int, stream: int) -> bool: ...
+
+    def stream_sync(self, device: int, stream: int) -> None: ...
+
+    def stream_query(self, device: int, stream: int) -> bool: ...
+
+    def stream_wait(self, device: int, stream: int, event: int) -> None: ...
+
+    def device_sync(self, device: int) -> None: ...
+
+    def event_create(self, device: int) -> int: ...
+
+    def event_destroy(self, device: int, event: int) -> None: ...
+
+    def event_record(self, device: int, event: int, stream: int) -> None: ...
+
+    def event_sync(self, device: int, event: int) -> None: ...
+
+    def event_query(self, device: int, event: int) -> bool: ...
+
+    def copy(self, device: int, to: int, from_: int, bytes: int, stream: int) -> None: ...
+
+    def memset(self, device: int, to: int, value: int, bytes: int, stream: int) -> None: ...
+
+    def now_ns(self) -> int:
+        """The calling thread's clock."""
+
+    def device_count(self) -> int: ...
+
+    def host_memory(self, address: int, bytes: int) -> LentBytes:
+        """The pinned bytes: good until they are freed."""
+
+    def upload(self, device: int, to: int, from_: object, stream: int) -> None:
+        """From pageable memory, read before this returns."""
+
+    def download(self, device: int, to: object, from_: int, stream: int) -> None:
+        """To pageable memory; returns after the copy."""
+
+    def launch(self, device: int, stream: int, name: str, cost_ns: int | None, uses: list, run: object) -> None:
+        """
+        `uses` are (address, size, mode, space); `run` gets a list of LentBytes and answers whether it worked.
+        """
+
+    def host_func(self, device: int, stream: int, run: object) -> None:
+        """`run` gets an empty list and answers whether it worked."""
+
+class SimDriver(Driver):
+    """Simulated devices. Work runs when it is due, never at its issue."""
+
+    def __init__(self, capacities: Sequence[int], *, seed: int | None = None, cost: str = 'guide') -> None:
+        """
+        One device a capacity, in bytes. No seed: work runs in the order of virtual time.
+        """
+
+    def account(self, device: int) -> Account: ...
+
+    def fault_of(self, device: int) -> Status:
+        """The device's sticky fault, or ok."""
+
+    def spend(self, ns: int) -> None:
+        """Host work of the calling thread, on its virtual clock."""
+
+    def host_access(self) -> None:
+        """The host is about to touch bytes: due work may run now."""
+
+class FaultyDriver(Driver):
+    """Counts the calls to the driver below, and fails those it is told to."""
+
+    def __init__(self, next: Driver) -> None: ...
+
+    def plan(self, calls: Sequence[str], nth: int, status: Status, *, always: bool = False) -> None:
+        """
+        The nth call of these (none named: of all) answers `status`. Plans are taken one after another.
+        """
+
+    def forget_plans(self) -> None: ...
+
+    def plans_left(self) -> int: ...
+
+    def counts(self) -> dict:
+        """Calls made so far, by name."""

@@ -1,0 +1,10 @@
+"""runtime: what a program is written with: devices, streams, events, buffers. It issues; pools and order are judged elsewhere.
+
+Memory comes from pool.py, what is recorded goes through the drivers of native/driver.
+"""
+
+from forebay.runtime.buffer import Array, Buffer
+from forebay.runtime.device import SimDevice
+from forebay.runtime.stream import Event, Stream
+
+__all__ = ["Array", "Buffer", "Event", "SimDevice", "Stream"]

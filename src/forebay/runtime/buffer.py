@@ -1,0 +1,122 @@
+"""buffer: a block of memory that somebody allocated, and typed arrays in it. It remembers the streams that used it.
+
+Where the bytes come from and what a free does is its owner's: a pool, or the device for driver memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from forebay._core.driver import LentBytes
+from forebay.errors import BadInput
+from forebay.tape.events import Space
+
+if TYPE_CHECKING:
+    from forebay.runtime.device import SimDevice
+    from forebay.runtime.stream import Stream
+
+__all__ = ["Array", "Buffer"]
+
+
+class Buffer:
+    """`nbytes` bytes from `address`, on a device or in pinned host memory. The address is never one of the host's.
+
+    `release` is called once with the buffer when it is freed; `streams` tells it which streams issued work on the bytes.
+    """
+
+    __slots__ = ("__weakref__", "_release", "address", "device", "nbytes", "space", "streams")
+
+    def __init__(
+        self, device: SimDevice, address: int, nbytes: int, release: Callable[[Buffer], object], space: Space = Space.device
+    ) -> None:
+        self.device, self.address, self.nbytes, self.space = device, address, nbytes, space
+        self.streams: dict[int, Stream] = {}  # by stream id, in order of first use
+        self._release: Callable[[Buffer], object] | None = release
+
+    @property
+    def freed(self) -> bool:
+        """Whether `free` was called. Its bytes may be another's by now."""
+        return self._release is None
+
+    def array(self, dtype: DTypeLike, shape: int | Sequence[int], offset: int = 0) -> Array:
+        """A C-contiguous array in the buffer, `offset` bytes from its begin, for launches and copies.
+
+        Raises BadInput where it does not fit, or the buffer was freed.
+        """
+        kind = np.dtype(dtype)
+        sides = (shape,) if isinstance(shape, int) else tuple(shape)
+        nbytes = kind.itemsize * math.prod(sides)
+        self._require_live()
+        if offset < 0 or offset + nbytes > self.nbytes:
+            raise BadInput(f"array {kind} {sides} at byte {offset} needs {offset + nbytes} bytes; the buffer has {self.nbytes}")
+        return Array(self, self.address + offset, nbytes, kind, sides)
+
+    def bytes(self) -> Array:
+        """All of it, as uint8 of shape (nbytes,)."""
+        return self.array(np.uint8, self.nbytes)
+
+    def numpy(self, dtype: DTypeLike = np.uint8, shape: int | Sequence[int] | None = None) -> NDArray[Any]:
+        """Pinned memory as the host sees it, writable, good until the free. Reads and writes through it are not recorded:
+        `SimDevice.host_access` says them. Raises BadInput for device memory.
+        """
+        self._require_live()
+        if self.space != Space.pinned:
+            raise BadInput("only pinned memory has a host view; copy device memory to the host with Stream.copy")
+        view = view_of(self.device.driver.host_memory(self.address, self.nbytes), dtype)
+        return view if shape is None else view.reshape(shape)
+
+    def free(self) -> None:
+        """Gives the bytes back to whoever handed them out; a second call does nothing."""
+        release, self._release = self._release, None
+        if release is not None:
+            release(self)
+
+    def _require_live(self) -> None:
+        if self._release is None:
+            raise BadInput(f"buffer of {self.nbytes} bytes at {self.address:#x} was freed; allocate another")
+
+    def __enter__(self) -> Buffer:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.free()
+
+    def __repr__(self) -> str:
+        return f"Buffer({self.nbytes} bytes at {self.address:#x}, {self.space.name}{', freed' if self.freed else ''})"
+
+
+def view_of(lent: LentBytes, dtype: DTypeLike) -> NDArray[Any]:
+    """The lent bytes as a flat NumPy array; writeable where they are."""
+    return np.frombuffer(cast("memoryview", lent), np.dtype(dtype))  # stubs cannot say that a class has the buffer protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A typed, shaped, C-contiguous piece of a buffer. It holds no data: kernels get NumPy arrays of it while they run."""
+
+    buffer: Buffer
+    address: int
+    nbytes: int
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+    def __getitem__(self, rows: slice | int) -> Array:
+        """Rows along the first axis, without a copy. Raises BadInput for a step, IndexError outside."""
+        count = self.shape[0]
+        if isinstance(rows, int):
+            start = range(count)[rows]
+            return self._cut(start, self.shape[1:])
+        start, stop, step = rows.indices(count)
+        if step != 1:
+            raise BadInput("an array is cut into runs of rows: step must be 1")
+        return self._cut(start, (max(stop - start, 0), *self.shape[1:]))
+
+    def _cut(self, start: int, shape: tuple[int, ...]) -> Array:
+        row = self.dtype.itemsize * math.prod(self.shape[1:])
+        return Array(self.buffer, self.address + start * row, self.dtype.itemsize * math.prod(shape), self.dtype, shape)

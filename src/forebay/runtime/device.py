@@ -1,0 +1,180 @@
+"""device: the simulated device as a program sees it, and the errors of what ran on it. Streams and events are stream.py's.
+
+What is simulated and how is native/driver/sim.hpp's.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from forebay._core.driver import Account, Driver, FaultyDriver, SimDriver, Status, StreamKind
+from forebay.errors import BadInput, DriverError
+from forebay.runtime.buffer import Buffer
+from forebay.runtime.stream import Event, Stream
+from forebay.tape.events import Space
+from forebay.units import parse_size
+
+__all__ = ["SimDevice"]
+
+_LEGACY, _PER_THREAD = 1, 2  # the handles that every device has (native/driver/port.hpp)
+
+
+class SimDevice:
+    """One simulated device of `capacity` bytes (a number, or "4GiB").
+
+    `seed` None runs work in the order of virtual time; a number runs it in a legal order drawn from that number. `cost` names the
+    table that the virtual clock goes by: "guide" or "h200". Raises BadInput for a size or a table that is none.
+    """
+
+    def __init__(self, capacity: int | str = "4GiB", *, seed: int | None = None, cost: str = "guide") -> None:
+        self._join(_Machine([_bytes(capacity)], seed, cost), 0)
+
+    @classmethod
+    def many(
+        cls, count: int, capacity: int | str = "4GiB", *, seed: int | None = None, cost: str = "guide"
+    ) -> tuple[SimDevice, ...]:
+        """`count` devices of one machine: they share its host threads and its pinned memory, and can wait for each other."""
+        machine = _Machine([_bytes(capacity)] * count, seed, cost)
+        devices = tuple(cls.__new__(cls) for _ in range(count))
+        for index, device in enumerate(devices):
+            device._join(machine, index)
+        return devices
+
+    def _join(self, machine: _Machine, index: int) -> None:
+        self._machine, self.index = machine, index
+        self.driver: Driver = machine.driver
+        self.error: BaseException | None = None
+        self._call = _Call(self)
+        self.default_stream = Stream(self, "default", _LEGACY, owned=False)
+
+    def stream(self, name: str, *, kind: Literal["blocking", "nonblocking"] = "blocking", priority: int = 0) -> Stream:
+        """A new stream. A blocking one is ordered with the legacy default stream, a non-blocking one is not."""
+        with self.call() as driver:
+            handle = driver.stream_create(self.index, StreamKind[kind], priority)
+        return Stream(self, name, handle, owned=True)
+
+    def thread_stream(self) -> Stream:
+        """The calling thread's own default stream: a blocking one."""
+        return Stream(self, "per-thread", _PER_THREAD, owned=False)
+
+    def event(self) -> Event:
+        """A new event, never recorded."""
+        return Event(self)
+
+    def malloc(self, nbytes: int) -> Buffer:
+        """Driver memory (cuMemAlloc), slow as that is. Its free waits for the whole device. Raises DriverError."""
+        with self.call() as driver:
+            address = driver.malloc(self.index, nbytes)
+        return Buffer(self, address, nbytes, self._free)
+
+    def host_alloc(self, nbytes: int) -> Buffer:
+        """Pinned host memory from the driver (cuMemHostAlloc). Its free waits for every device. Raises DriverError."""
+        with self.call() as driver:
+            address = driver.host_alloc(nbytes)
+        return Buffer(self, address, nbytes, self._host_free, Space.pinned)
+
+    def synchronize(self) -> None:
+        """Waits until everything issued to this device has run."""
+        with self.call() as driver:
+            driver.device_sync(self.index)
+
+    @property
+    def clock_ns(self) -> int:
+        """The calling thread's virtual clock."""
+        return self.driver.now_ns()
+
+    def spend(self, ns: int) -> None:
+        """Host work of `ns` nanoseconds on the calling thread's virtual clock."""
+        self._machine.sim.spend(ns)
+
+    @property
+    def driver_calls(self) -> dict[str, int]:
+        """Driver calls so far by name, of every device of the machine."""
+        return self._machine.faulty.counts()
+
+    @property
+    def account(self) -> Account:
+        """What lives on the device now, by the device's own account: bytes used, frames, mappings, segments, streams, events."""
+        return self._machine.sim.account(self.index)
+
+    def fail(
+        self, call: str | Sequence[str] | None = None, nth: int = 1, status: str = "out_of_memory", *, always: bool = False
+    ) -> None:
+        """The `nth` driver call of this name (of these names; None: of all) answers `status`, and with `always` each after it.
+
+        Plans follow one another: the next begins to count when the one before it struck. Raises BadInput for unknown names.
+        """
+        names = [] if call is None else [call] if isinstance(call, str) else list(call)
+        if status not in Status.__members__:
+            raise BadInput(f"no such status: {status!r}; there are {', '.join(Status.__members__)}")
+        try:
+            self._machine.faulty.plan(names, nth, Status[status], always=always)
+        except ValueError as error:
+            raise BadInput(str(error)) from None
+
+    def failed(self, error: BaseException) -> None:
+        """A kernel raised: the exception that the device's fault is chained to."""
+        self.error = self.error or error
+
+    def call(self) -> _Call:
+        """The driver, for one call: a fault that a kernel's exception made is raised from that exception."""
+        return self._call
+
+    def quietly(self, close: Callable[[], None]) -> None:
+        """For finalisers: a handle that cannot be given back, on a lost device or at exit, is nobody's error."""
+        if sys.is_finalizing():
+            return
+        try:
+            close()
+        except DriverError:
+            return
+
+    def _free(self, buffer: Buffer) -> None:
+        with self.call() as driver:
+            driver.free(self.index, buffer.address)
+
+    def _host_free(self, buffer: Buffer) -> None:
+        with self.call() as driver:
+            driver.host_free(buffer.address)
+
+    def __repr__(self) -> str:
+        return f"SimDevice({self.index}, {self.driver.facts(self.index).total_bytes} bytes)"
+
+
+class _Call:
+    """Enters a device's driver. One for all calls of the device: it holds nothing of the single call."""
+
+    __slots__ = ("device", "driver")
+
+    def __init__(self, device: SimDevice) -> None:
+        self.device, self.driver = device, device.driver
+
+    def __enter__(self) -> Driver:
+        return self.driver
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, DriverError) and error.status == Status.launch_failed:
+            error.__cause__ = self.device.error
+
+
+class _Machine:
+    """The drivers that the devices of one machine share: the simulated one, and around it the one that fails on demand."""
+
+    def __init__(self, capacities: Sequence[int], seed: int | None, cost: str) -> None:
+        try:
+            self.sim = SimDriver(capacities, seed=seed, cost=cost)
+        except ValueError as error:
+            raise BadInput(str(error)) from None
+        self.faulty = FaultyDriver(self.sim)
+        self.driver: Driver = self.faulty
+
+
+def _bytes(capacity: int | str) -> int:
+    if isinstance(capacity, int):
+        return capacity
+    try:
+        return parse_size(capacity)
+    except ValueError as error:
+        raise BadInput(str(error)) from None

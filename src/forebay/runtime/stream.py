@@ -1,0 +1,199 @@
+"""stream: the queue of one device's work, and the events that order queues. What runs when is the driver's.
+
+Nothing here waits for the device unless its docstring says so.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forebay._core.driver import LentBytes
+from forebay.errors import BadInput
+from forebay.runtime.buffer import Array, Buffer, view_of
+from forebay.tape.events import Mode
+
+if TYPE_CHECKING:
+    from forebay.runtime.device import SimDevice
+
+__all__ = ["Event", "Stream"]
+
+
+class Stream:
+    """A FIFO of work on one device. `handle` is the driver's number, which comes back; `id` never does.
+
+    Made by `SimDevice.stream`; destroyed by `close` or with the object. Work in it still runs then.
+    """
+
+    def __init__(self, device: SimDevice, name: str, handle: int, *, owned: bool) -> None:
+        self.device, self.name, self.handle = device, name, handle
+        self.id = device.driver.stream_id(device.index, handle)
+        self._owned = owned
+
+    def launch(
+        self,
+        kernel: Callable[..., object],
+        reads: Sequence[Array | Buffer] = (),
+        writes: Sequence[Array | Buffer] = (),
+        *,
+        name: str | None = None,
+        cost_ns: int | None = None,
+    ) -> None:
+        """Issues `kernel`, a callable that gets one NumPy array an argument: of `reads` (not writeable), then of `writes`.
+
+        The arrays are good while it runs. `cost_ns` is its time on the virtual clock; None takes the cost table's. An exception
+        in it is the device's sticky fault: the next call that meets the fault raises DriverError from it.
+        """
+        arrays = [_array(a) for a in (*reads, *writes)]
+        modes = [Mode.read] * len(reads) + [Mode.write] * len(writes)
+        uses = [(a.address, a.nbytes, mode, a.buffer.space) for a, mode in zip(arrays, modes, strict=True) if a.nbytes]
+        run = _Run(self.device, kernel, arrays)
+        self._use(*arrays)
+        with self.device.call() as driver:
+            driver.launch(self.device.index, self.handle, name or _name_of(kernel), cost_ns, uses, run)
+
+    def copy(self, dst: Array | Buffer | NDArray[Any], src: Array | Buffer | NDArray[Any]) -> None:
+        """Copies as many bytes as both have. From a NumPy array: read before this returns. To one: waits for the copy.
+
+        Between buffers it is issued and nothing waits. Raises BadInput where sizes differ or both ends are NumPy's.
+        """
+        ends = [end if isinstance(end, np.ndarray) else _array(end) for end in (dst, src)]
+        to, source = ends
+        if to.nbytes != source.nbytes:
+            raise BadInput(f"copy of {source.nbytes} bytes into {to.nbytes}: give both ends the same size")
+        self._use(*(end for end in ends if isinstance(end, Array)))
+        with self.device.call() as driver:
+            if isinstance(to, Array) and isinstance(source, Array):
+                driver.copy(self.device.index, to.address, source.address, to.nbytes, self.handle)
+            elif isinstance(to, Array):
+                driver.upload(self.device.index, to.address, np.ascontiguousarray(source), self.handle)
+            elif isinstance(source, Array):
+                driver.download(self.device.index, to, source.address, self.handle)
+            else:
+                raise BadInput("copy between two NumPy arrays: one end must be a buffer")
+
+    def memset(self, dst: Array | Buffer, value: int) -> None:
+        """Issues a fill of every byte with `value`, 0 to 255."""
+        to = _array(dst)
+        self._use(to)
+        with self.device.call() as driver:
+            driver.memset(self.device.index, to.address, value, to.nbytes, self.handle)
+
+    def host_func(self, function: Callable[[], object]) -> None:
+        """Issues a host function as work of this stream. It may not wait for any device."""
+        with self.device.call() as driver:
+            driver.host_func(self.device.index, self.handle, _Run(self.device, function, []))
+
+    def record(self, event: Event | None = None) -> Event:
+        """Records an event (a new one where none is given) after everything issued here so far."""
+        event = event or Event(self.device)
+        with self.device.call() as driver:
+            driver.event_record(self.device.index, event.handle, self.handle)
+        return event
+
+    def wait(self, event: Event) -> None:
+        """What is issued here later comes after the event's latest record. An event never recorded orders nothing."""
+        with self.device.call() as driver:
+            driver.stream_wait(self.device.index, self.handle, event.handle)
+
+    def synchronize(self) -> None:
+        """Waits until everything issued here so far has run."""
+        with self.device.call() as driver:
+            driver.stream_sync(self.device.index, self.handle)
+
+    def ready(self) -> bool:
+        """Whether everything issued here so far has run; does not wait."""
+        with self.device.call() as driver:
+            return driver.stream_query(self.device.index, self.handle)
+
+    def close(self) -> None:
+        """Destroys the stream; a second call does nothing. A default stream stays."""
+        if self._owned:
+            self._owned = False
+            with self.device.call() as driver:
+                driver.stream_destroy(self.device.index, self.handle)
+
+    def _use(self, *arrays: Array) -> None:
+        for array in arrays:
+            array.buffer.streams.setdefault(self.id, self)
+
+    def __repr__(self) -> str:
+        return f"Stream({self.name!r}, device {self.device.index})"
+
+
+class Event:
+    """A place in a stream: where it was recorded last. Never recorded, it is complete and orders nothing."""
+
+    def __init__(self, device: SimDevice) -> None:
+        self.device = device
+        self._owned = False
+        with device.call() as driver:
+            self.handle = driver.event_create(device.index)
+        self._owned = True
+
+    def synchronize(self) -> None:
+        """Waits until the event's latest record has run."""
+        with self.device.call() as driver:
+            driver.event_sync(self.device.index, self.handle)
+
+    def ready(self) -> bool:
+        """Whether the event's latest record has run; does not wait."""
+        with self.device.call() as driver:
+            return driver.event_query(self.device.index, self.handle)
+
+    def close(self) -> None:
+        """Destroys the event; a second call does nothing. Waits already issued keep their place."""
+        if self._owned:
+            self._owned = False
+            with self.device.call() as driver:
+                driver.event_destroy(self.device.index, self.handle)
+
+    def __del__(self) -> None:
+        self.device.quietly(self.close)
+
+    def __repr__(self) -> str:
+        return f"Event({self.handle:#x}, device {self.device.index})"
+
+
+class _Run:
+    """A kernel with its arrays, run once with the bytes of each array that has any. Answers whether it worked."""
+
+    __slots__ = ("arrays", "device", "kernel")
+
+    def __init__(self, device: SimDevice, kernel: Callable[..., object], arrays: Sequence[Array]) -> None:
+        self.device, self.kernel, self.arrays = device, kernel, arrays
+
+    def __call__(self, memory: list[LentBytes]) -> bool:
+        lent = iter(memory)
+        arrays = [view_of(next(lent), a.dtype).reshape(a.shape) if a.nbytes else np.empty(a.shape, a.dtype) for a in self.arrays]
+        try:
+            self.kernel(*arrays)
+            arrays.clear()
+            _give_back(memory)
+        except BaseException as error:
+            traceback.clear_frames(error.__traceback__)  # they would keep arrays of bytes that go away
+            self.device.failed(error)
+            return False
+        return True
+
+
+def _give_back(memory: list[LentBytes]) -> None:
+    kept = sum(not lent.give_back() for lent in memory)  # every one is given back, whatever the others answer
+    if kept:
+        raise BadInput("the kernel kept an array beyond its run: copy what is to outlive it")
+
+
+def _array(a: Array | Buffer) -> Array:
+    if isinstance(a, Buffer):
+        return a.bytes()
+    if a.buffer.freed:
+        raise BadInput(f"array of a freed buffer, {a.nbytes} bytes at {a.address:#x}; allocate another")
+    return a
+
+
+def _name_of(kernel: Callable[..., object]) -> str:
+    return getattr(kernel, "__name__", type(kernel).__name__)

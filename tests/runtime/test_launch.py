@@ -1,0 +1,103 @@
+"""Kernels are plain callables: what they compute, when they run, and what becomes of their exceptions."""
+
+import numpy as np
+import pytest
+
+from forebay.errors import BadInput, DriverError
+from forebay.runtime import SimDevice
+
+
+def double(x, y):
+    y[:] = 2 * x
+
+
+@pytest.fixture
+def device():
+    return SimDevice("64MiB")
+
+
+def test_a_kernel_computes_on_the_bytes_of_its_buffers(device):
+    stream = device.stream("compute")
+    x, y = (device.malloc(4096).array("f4", (8, 4)) for _ in range(2))
+    data = np.arange(32, dtype="f4").reshape(8, 4)
+    stream.copy(x, data)
+    data[:] = -1  # the upload has read it already
+    stream.launch(double, reads=[x], writes=[y])
+    out = np.empty((8, 4), "f4")
+    stream.copy(out, y)
+    assert out.tolist() == (2 * np.arange(32).reshape(8, 4)).tolist()
+
+
+def test_issued_work_does_not_run_before_somebody_waits(device):
+    ran = []
+    stream = device.stream("compute")
+    stream.launch(lambda: ran.append("kernel"))
+    stream.host_func(lambda: ran.append("host"))
+    assert ran == []
+    stream.synchronize()
+    assert ran == ["kernel", "host"]
+
+
+def test_reads_cannot_be_written(device):
+    x = device.malloc(512).array("u1", 16)
+    device.default_stream.launch(lambda view: view.fill(1), reads=[x])
+    with pytest.raises(DriverError, match="launch failed") as caught:
+        device.synchronize()
+    assert isinstance(caught.value.__cause__, ValueError)
+
+
+def test_a_kernel_that_raises_loses_the_device_and_the_sync_says_why(device):
+    def broken():
+        raise ArithmeticError("no carry")
+
+    device.default_stream.launch(broken)
+    for again in range(3):
+        with pytest.raises(DriverError) as caught:
+            device.synchronize()
+        assert (caught.value.status, caught.value.sticky) == (719, True), again
+        assert str(caught.value.__cause__) == "no carry"
+    with pytest.raises(DriverError):
+        device.malloc(512)
+
+
+def test_a_kernel_may_not_keep_its_arrays(device):
+    kept = []
+    x = device.malloc(512).array("u1", 16)
+    device.default_stream.launch(kept.append, reads=[x])
+    with pytest.raises(DriverError) as caught:
+        device.synchronize()
+    assert isinstance(caught.value.__cause__, BadInput)
+    kept.clear()
+
+
+def test_a_launch_on_freed_memory_is_refused(device):
+    buffer = device.malloc(512)
+    array = buffer.array("u1", 16)
+    buffer.free()
+    for use in (array, buffer):
+        with pytest.raises(BadInput, match="freed"):
+            device.default_stream.launch(double, [use], [use])
+
+
+def test_the_clock_counts_what_was_asked_for(device):
+    a, b = device.stream("a"), device.stream("b")
+    start = device.clock_ns
+    a.launch(lambda: None, cost_ns=1_000_000)
+    b.launch(lambda: None, cost_ns=3_000_000)
+    device.synchronize()
+    # Two launches of 7 us each; the second kernel begins after both. The sync's own 5 us hide in the wait.
+    assert device.clock_ns - start == 2 * 7_000 + 3_000_000
+
+
+def test_an_array_that_does_not_fit_is_refused(device):
+    buffer = device.malloc(1024)
+    assert buffer.array("f8", (4, 8), offset=768).address == buffer.address + 768
+    with pytest.raises(BadInput, match="1032"):
+        buffer.array("f8", (4, 8), offset=776)
+
+
+def test_rows_of_an_array_are_cut_without_a_copy(device):
+    array = device.malloc(1024).array("i4", (8, 5))
+    cut = array[2:4]
+    assert (cut.address - array.address, cut.nbytes, cut.shape) == (40, 40, (2, 5))
+    assert (array[-1].address - array.address, array[-1].shape) == (140, (5,))
