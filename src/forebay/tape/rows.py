@@ -5,19 +5,21 @@ What the columns mean is events.py's; text and files are notation.py's and file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from forebay._core.tape import COLUMNS as NAMES
-from forebay.tape.events import COLUMNS, Kind, Sees, StreamClass, fills
+from forebay.errors import BadInput
+from forebay.tape.events import COLUMNS, Extent, Kind, Mode, Sees, Space, StreamClass, fills
 
 __all__ = ["Frame", "Pool", "Sees", "Sides", "Sites", "Stream", "Tape", "Thread", "Uses"]
 
 Array = NDArray[Any]
+State = TypeVar("State")
 _BIT = {name: bit for bit, name in enumerate(NAMES)}
 # Which kinds fill a column, as a table by kind.
 _FILLED = {name: np.array([name in fills(kind) for kind in Kind], bool) for name in NAMES}
@@ -104,6 +106,44 @@ class Uses:
     space: Array
 
 
+class _Gathered(Mapping[str, Array]):
+    """Columns at chosen rows, each gathered when it is first asked for, and kept."""
+
+    def __init__(self, columns: Mapping[str, Array], rows: Array) -> None:
+        self._columns, self._rows = columns, rows
+        self._gathered: dict[str, Array] = {}
+
+    def __getitem__(self, name: str) -> Array:
+        if name not in self._gathered:
+            self._gathered[name] = self._columns[name][self._rows]
+        return self._gathered[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._columns
+
+
+def _gather_uses(uses: Uses, rows: Array) -> Uses:
+    starts, counts = uses.offsets[:-1][rows], np.diff(uses.offsets)[rows]
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype("u8")
+    index = np.arange(int(offsets[-1])) + np.repeat(starts.astype("i8") - offsets[:-1].astype("i8"), counts.astype("i8"))
+    parts = (part[index] for part in (uses.address, uses.size, uses.mode, uses.extent, uses.space))
+    return Uses(offsets, *parts)
+
+
+def _check_uses(uses: Uses, rows: int) -> None:
+    if len(uses.offsets) != rows + 1 or np.any(uses.offsets[1:] < uses.offsets[:-1]) or int(uses.offsets[-1]) > len(uses.address):
+        raise BadInput(f"uses: {len(uses.offsets)} offsets that do not rise to {len(uses.address)} accesses of {rows} rows")
+    for name, codes, enum in (("mode", uses.mode, Mode), ("extent", uses.extent, Extent), ("space", uses.space, Space)):
+        if len(codes) and int(codes.max()) >= len(enum):
+            raise BadInput(f"uses: {name} {int(codes.max())} is none of {', '.join(enum.__members__)}")
+
+
 @dataclass(frozen=True)
 class Tape:
     """n events, their side tables, what the source could see, and where it comes from.
@@ -120,8 +160,11 @@ class Tape:
     uses: Uses | None = None
     known: Array | None = None
     first: int = 0  # index of row 0 in the tape that this one is a slice of: what `cause` counts from
+    picked: Array | None = None  # where rows were picked: the index of each in the tape that they come from, as `cause` counts
 
     def __post_init__(self) -> None:
+        if isinstance(self.columns, _Gathered):
+            return  # checked where they come from
         for name, column in self.columns.items():
             if name not in COLUMNS or column.dtype != COLUMNS[name].dtype or column.shape != (len(self),):
                 raise ValueError(
@@ -139,12 +182,45 @@ class Tape:
         uses = self.uses and replace(self.uses, offsets=self.uses.offsets[start : stop + 1])
         known = None if self.known is None else self.known[start:stop]
         columns = {name: column[start:stop] for name, column in self.columns.items()}
-        return replace(self, columns=columns, uses=uses, known=known, first=self.first + start)
+        picked = None if self.picked is None else self.picked[start:stop]
+        return replace(self, columns=columns, uses=uses, known=known, first=self.first + start, picked=picked)
 
     def chunks(self, rows: int = 65536) -> Iterator[Tape]:
         """Runs of at most `rows` rows, in order, without copies: what views and rules fold over."""
         for start in range(0, len(self), rows):
             yield self[start : start + rows]
+
+    def take(self, rows: NDArray[np.integer[Any]]) -> Tape:
+        """The rows of these indices, in this order. A column is gathered when it is first asked for."""
+        uses = self.uses and _gather_uses(self.uses, rows)
+        picked = self.first + rows if self.picked is None else self.picked[rows]
+        known = None if self.known is None else self.known[rows]
+        return replace(self, columns=_Gathered(self.columns, rows), uses=uses, known=known, first=0, picked=picked)
+
+    def fold(self, step: Callable[[State, Tape], State], state: State, rows: int = 65536) -> State:
+        """What `step` makes of the state and each chunk in turn; the same over a file is folding `file.open_chunks`."""
+        for chunk in self.chunks(rows):
+            state = step(state, chunk)
+        return state
+
+    def check(self) -> Tape:
+        """The tape itself, if its codes and indices mean something and its uses are whole. Raises BadInput naming row and column."""
+        if len(self) and int(self.columns["kind"].max()) >= len(Kind):
+            raise BadInput(f"row {int(self.columns['kind'].argmax())}: kind {int(self.columns['kind'].max())} is no kind")
+        tables: dict[str, Sized] = {
+            "name": self.sides.strings,
+            "site": self.sides.sites,
+            "stream": self.sides.streams,
+            "pool": self.sides.pools,
+        }
+        for name, table in tables.items():
+            if name in self.columns:
+                bad = np.flatnonzero(self.knows(name) & (self.columns[name] >= len(table)))
+                if len(bad):
+                    raise BadInput(f"row {bad[0]}: {name} {self.columns[name][bad[0]]} is not in a table of {len(table)}")
+        if self.uses is not None:
+            _check_uses(self.uses, len(self))
+        return self
 
     def where(self, *kinds: Kind) -> NDArray[np.intp]:
         """Indices of the rows of these kinds, in order."""
