@@ -44,7 +44,7 @@ _MOST_UNPACKED = 8 << 30  # bytes: what a compressed file may grow to
 
 
 def _zstd(packed: BinaryIO) -> BinaryIO:
-    import pyarrow as pa  # type: ignore[import-untyped]  # the one zstd among the dependencies; loaded for such a file alone
+    import pyarrow as pa  # the one zstd among the dependencies; loaded for such a file alone
 
     return cast(BinaryIO, pa.input_stream(packed, compression="zstd"))
 
