@@ -7,4 +7,5 @@ NB_MODULE(_core, m) {
   forebay::bind_driver(m);
   forebay::bind_emulate(m);
   forebay::bind_ingest(m);
+  forebay::bind_order(m);
 }

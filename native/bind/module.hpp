@@ -7,6 +7,7 @@ namespace forebay {
 
 void bind_driver(nanobind::module_& m);
 void bind_tape(nanobind::module_& m);
+void bind_order(nanobind::module_& m);
 void bind_recorder(nanobind::module_& tape);  // into _core.tape
 void bind_emulate(nanobind::module_& m);
 void bind_ingest(nanobind::module_& m);
