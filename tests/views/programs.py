@@ -107,15 +107,13 @@ class Maker:
     def sync(self) -> None:
         event, ready = f"e{self.dice.randrange(4)}", self.dice.choice(["", " +ready"])
         who, stream = self.who(), self.who(self.any_stream())
-        self.lines.append(
-            self.dice.choice(
-                [f"{who} sync_event {event}", f"{stream} sync_stream", f"{who} query {event}{ready}", f"{stream} query{ready}"]
-                + [f"{who} sync_device device={self.dice.randrange(2)}", f"{who} event_destroy {event}"]
-            )
-        )
+        device = self.dice.randrange(2)
+        syncs = [f"{who} sync_event {event}", f"{stream} sync_stream", f"{who} sync_device device={device}"]
+        queries = [f"{who} query {event}{ready}", f"{stream} query{ready}"]
+        self.lines.append(self.dice.choice([*syncs, *queries, f"{who} event_destroy {event}"]))
 
     def unmap(self) -> None:
-        low, size = 512 * self.dice.randrange(24), 1024
+        low, size = self.dice.choice(self.dead).address if self.dead else 0, 1024
         if any(b.address < low + size and low < b.address + b.size for b in self.live):
             return
         self.lines.append(f"{self.who()} unmap @{low} {size}")
@@ -129,7 +127,7 @@ def random_program(seed: int, length: int = 60) -> str:
     maker = Maker(dice, dice.randint(1, 6), dice.choice([1, 1, 2, 3]), dice.randint(1, 40), dice.choice([0.0, 0.3]))
     maker.header()
     acts = [maker.alloc, maker.free, maker.work, maker.copy, maker.touch, maker.record, maker.wait, maker.sync, maker.unmap]
-    weights = [dice.choice([1, 3]), 2, dice.choice([3, 8]), 2, 1, 3, 3, dice.choice([0.3, 2]), 0.3]
+    weights = [dice.choice([1, 3]), 2, dice.choice([3, 8]), 2, 1, 3, 3, dice.choice([0.3, 2]), 0.8]
     for _ in range(dice.randint(5, length)):
         dice.choices(acts, weights)[0]()
     return "\n".join(maker.lines)

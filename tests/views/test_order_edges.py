@@ -3,6 +3,7 @@
 Where nothing else is said, k1 writes A on s1 and k2 reads it on s2: silent if and only if an edge orders them."""
 
 import pytest
+
 from views.drawings import found
 
 TWO = "stream s1 nonblocking\nstream s2 nonblocking\nt0 s1 alloc A 1M @0\nt0 s1 record made\nt0 s2 wait made\n"
@@ -125,8 +126,10 @@ def test_a_failed_wait_orders_nothing():
 
 
 def legacy(first: str, second: str, classes: str = "blocking", middle: str = "") -> list[str]:
-    head = f"stream L legacy\nstream s1 {classes}\nstream s2 {classes}\nstream M legacy device=1\nt0 L alloc A 1M @0\nt0 sync_device device=0\n"
-    return found(f"{head}t0 {first} launch k1 w:A\n{middle}\nt0 {second} launch k2 w:A")
+    streams = f"stream L legacy\nstream s1 {classes}\nstream s2 {classes}\nstream M legacy device=1\n"
+    return found(
+        f"{streams}t0 L alloc A 1M @0\nt0 sync_device device=0\nt0 {first} launch k1 w:A\n{middle}\nt0 {second} launch k2 w:A"
+    )
 
 
 def test_legacy_work_comes_after_blocking_streams_and_before_their_later_work():

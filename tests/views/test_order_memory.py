@@ -35,7 +35,11 @@ def test_it_is_certain_once_an_alloc_could_have_got_the_bytes():
 
 
 def test_an_alloc_too_large_or_of_another_pool_or_stream_could_not():
-    for other in ("s1 alloc B 2M @0x900000 pool=own", "s1 alloc B 512 @0x900000 pool=vouched", "s2 alloc B 512 @0x900000 pool=own"):
+    for other in (
+        "s1 alloc B 2M @0x900000 pool=own",
+        "s1 alloc B 512 @0x900000 pool=vouched",
+        "s2 alloc B 512 @0x900000 pool=own",
+    ):
         assert used(f"t0 s1 free A\nt0 {other}") == ["possible free: k free"]
 
 
@@ -49,7 +53,9 @@ def test_a_record_after_the_last_use_and_a_wait_before_the_free_are_enough():
 
 
 def test_no_edge_from_the_free_to_the_next_alloc_is_demanded():
-    assert used("t0 s2 record e\nt0 s1 wait e\nt0 s1 free A\nt0 s3 wait e\nt0 s3 alloc B 1M @0 pool=own\nt0 s3 launch k2 w:B") == []
+    assert (
+        used("t0 s2 record e\nt0 s1 wait e\nt0 s1 free A\nt0 s3 wait e\nt0 s3 alloc B 1M @0 pool=own\nt0 s3 launch k2 w:B") == []
+    )
 
 
 def test_a_record_before_the_last_use_orders_nothing():

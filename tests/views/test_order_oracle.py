@@ -4,12 +4,11 @@ FOREBAY_STRESS=1 runs the full count."""
 
 import os
 
-from views.programs import random_program
-from views.verdicts import Found, verdicts
-
 from forebay.tape import Tape
 from forebay.tape.notation import parse
 from forebay.views.order import find_races
+from views.programs import random_program
+from views.verdicts import Found, verdicts
 
 PROGRAMS = 10_000 if os.environ.get("FOREBAY_STRESS") else 1_000
 
@@ -27,4 +26,4 @@ def test_the_engine_finds_exactly_the_pairs_that_brute_force_finds():
         for (_, _, kind), certain in expected.items():
             kinds[kind, certain] = kinds.get((kind, certain), 0) + 1
     assert {kind for kind, _ in kinds} == {"free", "access", "alloc", "unmap"}
-    assert all(count >= PROGRAMS // 50 for count in kinds.values()), kinds
+    assert all(count >= PROGRAMS // 25 for count in kinds.values()), kinds

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from views.oracle import Life, Row, Touch, clash, lives, rows_of, stands_for, touches, write
-
 from forebay.tape import Kind, Tape
+from views.oracle import Life, Row, Touch, clash, lives, rows_of, stands_for, touches, write
 
 Found = dict[tuple[int, int, str], bool]  # (a, b, kind) -> whether it is certain
 
@@ -89,7 +88,12 @@ class Byte:
 
     def released(self, a: Touch) -> bool:
         own = self.life_at(a.row)
-        return own is not None and own.free is not None and a.row < own.free and self.ordered(a.node, self.trial.apart.node[own.free])
+        return (
+            own is not None
+            and own.free is not None
+            and a.row < own.free
+            and self.ordered(a.node, self.trial.apart.node[own.free])
+        )
 
     def pairs(self) -> Iterator[Pair]:
         for b in self.touches:
@@ -161,5 +165,3 @@ class Byte:
 def verdicts(tape: Tape) -> Found:
     """The pairs (a, b, kind) of a tape, and whether each is certain."""
     return Trial(tape).found()
-
-

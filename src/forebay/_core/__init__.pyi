@@ -4,5 +4,6 @@ from forebay._core import (
     driver as driver,
     emulate as emulate,
     ingest as ingest,
+    order as order,
     tape as tape
 )

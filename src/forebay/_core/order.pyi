@@ -1,0 +1,59 @@
+"""Which event is sure to have happened before which."""
+
+from collections.abc import Sequence
+import enum
+
+import forebay._core.tape
+
+
+class RaceKind(enum.Enum):
+    """What two rows do that nothing orders."""
+
+    free = 0
+
+    access = 1
+
+    alloc = 2
+
+    unmap = 3
+
+class Race:
+    """
+    Rows a and b, a first on the tape, touch bytes within [lo, hi), unordered.
+    """
+
+    @property
+    def a(self) -> int: ...
+
+    @property
+    def b(self) -> int: ...
+
+    @property
+    def lo(self) -> int: ...
+
+    @property
+    def hi(self) -> int: ...
+
+    @property
+    def kind(self) -> RaceKind: ...
+
+    @property
+    def certain(self) -> bool: ...
+
+class Engine:
+    """Finds races while the chunks of a tape pass."""
+
+    def __init__(self, streams: Sequence[tuple[forebay._core.tape.StreamClass | None, int]], pools: Sequence[tuple[forebay._core.tape.Space, bool]], threads: int) -> None:
+        """
+        Streams as (class or None, device), pools as (space, trusted), in the order of their tables; the number of host threads that the tape is known to have.
+        """
+
+    def feed(self, tape: object) -> None:
+        """The next rows."""
+
+    def races(self) -> list[Race]:
+        """All pairs so far, in the order of their later row."""
+
+    @property
+    def pieces(self) -> int:
+        """Byte ranges that are told apart now."""
