@@ -6,6 +6,7 @@ NB_MODULE(_core, m) {
   forebay::bind_tape(m);
   forebay::bind_driver(m);
   forebay::bind_emulate(m);
+  forebay::bind_allocator(m);
   forebay::bind_ingest(m);
   forebay::bind_order(m);
 }

@@ -10,6 +10,7 @@ void bind_tape(nanobind::module_& m);
 void bind_order(nanobind::module_& m);
 void bind_recorder(nanobind::module_& tape);  // into _core.tape
 void bind_emulate(nanobind::module_& m);
+void bind_allocator(nanobind::module_& m);
 void bind_ingest(nanobind::module_& m);
 
 }  // namespace forebay

@@ -1,6 +1,7 @@
 """The native core of forebay: one submodule a room of native/."""
 
 from forebay._core import (
+    allocator as allocator,
     driver as driver,
     emulate as emulate,
     ingest as ingest,
