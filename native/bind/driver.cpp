@@ -121,7 +121,7 @@ std::shared_ptr<nb::object> keep(nb::object callable) {
 Use use_of(nb::handle row) {
   Use use;
   use.address = nb::cast<std::uint64_t>(row[0]), use.size = nb::cast<std::uint64_t>(row[1]);
-  use.mode = nb::cast<Mode>(row[2]), use.space = nb::cast<Space>(row[3]);
+  use.mode = static_cast<Mode>(nb::cast<int>(row[2])), use.space = static_cast<Space>(nb::cast<int>(row[3]));
   return use;
 }
 
@@ -256,7 +256,7 @@ void bind_drivers(nb::module_& m) {
            "To pageable memory; returns after the copy.")
       .def("launch", &launch, nb::arg("device"), nb::arg("stream"), nb::arg("name"), nb::arg("cost_ns").none(),
            nb::arg("uses"), nb::arg("run"),
-           "`uses` are (address, size, mode, space); `run` gets a list of LentBytes and answers whether it worked.")
+           "`uses` are (address, size, mode, space), the last two as numbers; `run` gets a list of LentBytes and answers whether it worked.")
       .def("host_func", &host_func, nb::arg("device"), nb::arg("stream"), nb::arg("run"),
            "`run` gets an empty list and answers whether it worked.");
   nb::class_<SimDriver, Driver>(m, "SimDriver", "Simulated devices. Work runs when it is due, never at its issue.")
@@ -325,6 +325,7 @@ void translate(const std::exception_ptr& thrown, void*) {
 void bind_driver(nb::module_& m) {
   nb::module_ d = m.def_submodule("driver", "The driver port, the simulated driver, and drivers around a driver.");
   nb::register_exception_translator(translate);
+  nb::set_leak_warnings(false);  // work that a program never waited for holds its kernels at exit
   bind_lent_bytes(d);
   bind_values(d);
   bind_drivers(d);

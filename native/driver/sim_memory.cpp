@@ -248,7 +248,8 @@ bool Memory::whole_mappings(Address address, std::uint64_t bytes) const {
 
 Status Memory::map(Address address, std::uint64_t bytes, FrameHandle frame) {
   const auto slot = slot_of(frame);
-  if (!slot || !aligned(address) || bytes != frames_[*slot].bytes) return Status::invalid_value;
+  if (!slot || !aligned(address)) return Status::invalid_value;
+  if (bytes != frames_[*slot].bytes) return Status::not_supported;  // as an H200 answers to a part of a frame
   const auto region = region_of(address, bytes);
   if (region == regions_.end() || region->second.segment || mapped_in(address, bytes)) return Status::invalid_value;
   ++frames_[*slot].mappings;

@@ -226,7 +226,7 @@ class Driver:
 
     def launch(self, device: int, stream: int, name: str, cost_ns: int | None, uses: list, run: object) -> None:
         """
-        `uses` are (address, size, mode, space); `run` gets a list of LentBytes and answers whether it worked.
+        `uses` are (address, size, mode, space), the last two as numbers; `run` gets a list of LentBytes and answers whether it worked.
         """
 
     def host_func(self, device: int, stream: int, run: object) -> None:

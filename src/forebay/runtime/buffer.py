@@ -30,12 +30,13 @@ class Buffer:
     `release` is called once with the buffer when it is freed; `streams` tells it which streams issued work on the bytes.
     """
 
-    __slots__ = ("__weakref__", "_release", "address", "device", "nbytes", "space", "streams")
+    __slots__ = ("__weakref__", "_release", "address", "device", "nbytes", "space", "space_code", "streams")
 
     def __init__(
         self, device: SimDevice, address: int, nbytes: int, release: Callable[[Buffer], object], space: Space = Space.device
     ) -> None:
         self.device, self.address, self.nbytes, self.space = device, address, nbytes, space
+        self.space_code = int(space)
         self.streams: dict[int, Stream] = {}  # by stream id, in order of first use
         self._release: Callable[[Buffer], object] | None = release
 

@@ -12,7 +12,7 @@ from typing import Literal
 from forebay._core.driver import Account, Driver, FaultyDriver, SimDriver, Status, StreamKind
 from forebay.errors import BadInput, DriverError
 from forebay.runtime.buffer import Buffer
-from forebay.runtime.stream import Event, Stream
+from forebay.runtime.stream import Event, Failure, Stream
 from forebay.tape.events import Space
 from forebay.units import parse_size
 
@@ -45,8 +45,8 @@ class SimDevice:
     def _join(self, machine: _Machine, index: int) -> None:
         self._machine, self.index = machine, index
         self.driver: Driver = machine.driver
-        self.error: BaseException | None = None
-        self._call = _Call(self)
+        self.failure = Failure()
+        self._call = _Call(self.driver, self.failure)
         self.default_stream = Stream(self, "default", _LEGACY, owned=False)
 
     def stream(self, name: str, *, kind: Literal["blocking", "nonblocking"] = "blocking", priority: int = 0) -> Stream:
@@ -114,10 +114,6 @@ class SimDevice:
         except ValueError as error:
             raise BadInput(str(error)) from None
 
-    def failed(self, error: BaseException) -> None:
-        """A kernel raised: the exception that the device's fault is chained to."""
-        self.error = self.error or error
-
     def call(self) -> _Call:
         """The driver, for one call: a fault that a kernel's exception made is raised from that exception."""
         return self._call
@@ -146,17 +142,17 @@ class SimDevice:
 class _Call:
     """Enters a device's driver. One for all calls of the device: it holds nothing of the single call."""
 
-    __slots__ = ("device", "driver")
+    __slots__ = ("driver", "failure")
 
-    def __init__(self, device: SimDevice) -> None:
-        self.device, self.driver = device, device.driver
+    def __init__(self, driver: Driver, failure: Failure) -> None:
+        self.driver, self.failure = driver, failure
 
     def __enter__(self) -> Driver:
         return self.driver
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, DriverError) and error.status == Status.launch_failed:
-            error.__cause__ = self.device.error
+            error.__cause__ = self.failure.error
 
 
 class _Machine:

@@ -20,7 +20,9 @@ from forebay.tape.events import Mode
 if TYPE_CHECKING:
     from forebay.runtime.device import SimDevice
 
-__all__ = ["Event", "Stream"]
+__all__ = ["Event", "Failure", "Stream"]
+
+_READ, _WRITE = int(Mode.read), int(Mode.write)
 
 
 class Stream:
@@ -48,10 +50,12 @@ class Stream:
         The arrays are good while it runs. `cost_ns` is its time on the virtual clock; None takes the cost table's. An exception
         in it is the device's sticky fault: the next call that meets the fault raises DriverError from it.
         """
-        arrays = [_array(a) for a in (*reads, *writes)]
-        modes = [Mode.read] * len(reads) + [Mode.write] * len(writes)
-        uses = [(a.address, a.nbytes, mode, a.buffer.space) for a, mode in zip(arrays, modes, strict=True) if a.nbytes]
-        run = _Run(self.device, kernel, arrays)
+        arrays = [_array(a) for a in reads]
+        uses = [(a.address, a.nbytes, _READ, a.buffer.space_code) for a in arrays if a.nbytes]
+        written = [_array(a) for a in writes]
+        uses += [(a.address, a.nbytes, _WRITE, a.buffer.space_code) for a in written if a.nbytes]
+        arrays += written
+        run = _Run(self.device.failure, kernel, [(a.nbytes, a.dtype, a.shape) for a in arrays])
         self._use(*arrays)
         with self.device.call() as driver:
             driver.launch(self.device.index, self.handle, name or _name_of(kernel), cost_ns, uses, run)
@@ -86,7 +90,7 @@ class Stream:
     def host_func(self, function: Callable[[], object]) -> None:
         """Issues a host function as work of this stream. It may not wait for any device."""
         with self.device.call() as driver:
-            driver.host_func(self.device.index, self.handle, _Run(self.device, function, []))
+            driver.host_func(self.device.index, self.handle, _Run(self.device.failure, function, []))
 
     def record(self, event: Event | None = None) -> Event:
         """Records an event (a new one where none is given) after everything issued here so far."""
@@ -159,24 +163,41 @@ class Event:
         return f"Event({self.handle:#x}, device {self.device.index})"
 
 
+class Failure:
+    """The first exception of a device's kernels: what its fault is chained to."""
+
+    __slots__ = ("error",)
+
+    def __init__(self) -> None:
+        self.error: BaseException | None = None
+
+
 class _Run:
-    """A kernel with its arrays, run once with the bytes of each array that has any. Answers whether it worked."""
+    """A kernel, run once with the bytes of each array that has any. Answers whether it worked.
 
-    __slots__ = ("arrays", "device", "kernel")
+    It holds no buffer and no device: the driver holds it until it has run, and a device whose work never runs could not go.
+    """
 
-    def __init__(self, device: SimDevice, kernel: Callable[..., object], arrays: Sequence[Array]) -> None:
-        self.device, self.kernel, self.arrays = device, kernel, arrays
+    __slots__ = ("arrays", "failure", "kernel")
+
+    def __init__(
+        self, failure: Failure, kernel: Callable[..., object], arrays: Sequence[tuple[int, np.dtype[Any], tuple[int, ...]]]
+    ) -> None:
+        self.failure, self.kernel, self.arrays = failure, kernel, arrays
 
     def __call__(self, memory: list[LentBytes]) -> bool:
         lent = iter(memory)
-        arrays = [view_of(next(lent), a.dtype).reshape(a.shape) if a.nbytes else np.empty(a.shape, a.dtype) for a in self.arrays]
+        arrays = [
+            view_of(next(lent), dtype).reshape(shape) if nbytes else np.empty(shape, dtype)
+            for nbytes, dtype, shape in self.arrays
+        ]
         try:
             self.kernel(*arrays)
             arrays.clear()
             _give_back(memory)
         except BaseException as error:
             traceback.clear_frames(error.__traceback__)  # they would keep arrays of bytes that go away
-            self.device.failed(error)
+            self.failure.error = self.failure.error or error
             return False
         return True
 

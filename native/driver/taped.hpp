@@ -1,0 +1,114 @@
+// taped: a driver around a driver that writes each call to a recorder as a row of the tape, while one is attached. Pools
+// and regions write their own rows; what a row means is tape/events.hpp's.
+//
+// Note [Rows of a driver's calls]. `seq` is drawn and the clock read when the call begins (of a query, when it returned);
+// the row is written when it returned. Names are CUDA's. Events, frames and segments get a `ref` that is never used
+// again, streams an id of the tape; what was made before the recorder came gets its number at first sight. Address ranges,
+// access rights and questions about the device are no rows.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "driver/port.hpp"
+#include "tape/recorder.hpp"
+
+namespace forebay {
+
+class TapedDriver final : public Driver {
+ public:
+  explicit TapedDriver(Driver& next) : next_(next) {}
+
+  // From now on rows go there; null: nowhere. A recorder outlives the calls that were under way when it was replaced.
+  void attach(Recorder* recorder);
+  Recorder* recorder() const { return recorder_.load(std::memory_order_acquire); }
+  // What the tape calls the next stream that this thread makes.
+  static void name_next_stream(std::string name);
+  // The id that rows on this stream carry, for whoever writes rows of their own; 0 while nothing is attached.
+  std::uint32_t stream_number(int device, StreamHandle stream);
+  // The host reads or writes pinned bytes.
+  void host_access(const Use& use);
+
+  std::int64_t now_ns() override { return next_.now_ns(); }
+  int device_count() const override { return next_.device_count(); }
+  Result<DeviceFacts> facts(int device) override { return next_.facts(device); }
+  Result<MemoryInfo> memory_info(int device) override { return next_.memory_info(device); }
+  Result<Address> malloc(int device, std::uint64_t bytes) override;
+  Status free(int device, Address address) override;
+  Result<Address> host_alloc(std::uint64_t bytes) override;
+  Status host_free(Address address) override;
+  Result<void*> host_pointer(Address address, std::uint64_t bytes) override {
+    return next_.host_pointer(address, bytes);
+  }
+  Result<Address> reserve_range(int device, std::uint64_t bytes) override { return next_.reserve_range(device, bytes); }
+  Status release_range(int device, Address address, std::uint64_t bytes) override {
+    return next_.release_range(device, address, bytes);
+  }
+  Result<FrameHandle> create(int device, std::uint64_t bytes) override;
+  Status release(int device, FrameHandle frame) override;
+  Status map(int device, Address address, std::uint64_t bytes, FrameHandle frame) override;
+  Status set_access(int device, Address address, std::uint64_t bytes) override {
+    return next_.set_access(device, address, bytes);
+  }
+  Status unmap(int device, Address address, std::uint64_t bytes) override;
+  Result<StreamHandle> stream_create(int device, StreamKind kind, int priority) override;
+  Status stream_destroy(int device, StreamHandle stream) override;
+  Result<std::uint64_t> stream_id(int device, StreamHandle stream) override { return next_.stream_id(device, stream); }
+  Result<bool> stream_capturing(int device, StreamHandle stream) override {
+    return next_.stream_capturing(device, stream);
+  }
+  Status stream_sync(int device, StreamHandle stream) override;
+  Result<bool> stream_query(int device, StreamHandle stream) override;
+  Status stream_wait(int device, StreamHandle stream, EventHandle event) override;
+  Status device_sync(int device) override;
+  Result<EventHandle> event_create(int device) override;
+  Status event_destroy(int device, EventHandle event) override;
+  Status event_record(int device, EventHandle event, StreamHandle stream) override;
+  Status event_sync(int device, EventHandle event) override;
+  Result<bool> event_query(int device, EventHandle event) override;
+  Status copy(int device, Address to, Address from, std::uint64_t bytes, StreamHandle stream) override;
+  Status upload(int device, Address to, const void* from, std::uint64_t bytes, StreamHandle stream) override;
+  Status download(int device, void* to, Address from, std::uint64_t bytes, StreamHandle stream) override;
+  Status memset(int device, Address to, std::uint8_t value, std::uint64_t bytes, StreamHandle stream) override;
+  Status host_func(int device, StreamHandle stream, std::function<void()> function) override;
+  Status launch(int device, StreamHandle stream, Work work) override;
+  std::optional<WorkTimes> work_times() override { return next_.work_times(); }
+
+ private:
+  using Refs = std::unordered_map<std::uint64_t, std::uint32_t>;
+
+  // Makes the call; while recording, `before` and `after` fill its row.
+  template <class Made, class Before, class After>
+  auto row(Kind kind, std::string_view name, Made&& made, Before&& before, After&& after) -> decltype(made());
+  template <class Made, class Before>
+  auto row(Kind kind, std::string_view name, Made&& made, Before&& before) -> decltype(made());
+  template <class Made>
+  Status work(Kind kind, std::string_view name, int device, StreamHandle stream, std::span<const Use> uses, Made&& made);
+  void on_device(Row& row, int device);
+  void on_stream(Row& row, int device, StreamHandle stream);
+  void on_event(Row& row, EventHandle event);
+  void on_frame(Row& row, FrameHandle frame);
+  void of_bytes(Row& row, Address address, std::uint64_t bytes);
+  std::uint32_t ref_of(Refs& refs, std::uint64_t handle);
+  std::uint32_t define_stream(Recorder& recorder, int device, StreamHandle stream, std::uint64_t id);
+  void keep_size(Address address, std::uint64_t bytes);
+  std::uint64_t drop_size(Address address);
+  Use use_of(Address address, std::uint64_t bytes, Mode mode);
+
+  Driver& next_;
+  std::atomic<Recorder*> recorder_{nullptr};
+  std::mutex lock_;  // of what follows
+  std::uint32_t refs_ = 0;
+  Refs events_, frames_, streams_;                        // streams by the driver's id
+  std::unordered_map<std::uint64_t, StreamFacts> facts_;  // of the streams made here, by the driver's id
+  std::unordered_map<Address, std::uint64_t> sizes_;      // of segments and pinned allocations
+  std::map<Address, std::uint64_t> pinned_;
+};
+
+}  // namespace forebay
