@@ -14,6 +14,7 @@
 #include "bind/module.hpp"
 #include "driver/faulty.hpp"
 #include "driver/sim.hpp"
+#include "driver/taped.hpp"
 
 namespace nb = nanobind;
 
@@ -256,7 +257,8 @@ void bind_drivers(nb::module_& m) {
            "To pageable memory; returns after the copy.")
       .def("launch", &launch, nb::arg("device"), nb::arg("stream"), nb::arg("name"), nb::arg("cost_ns").none(),
            nb::arg("uses"), nb::arg("run"),
-           "`uses` are (address, size, mode, space), the last two as numbers; `run` gets a list of LentBytes and answers whether it worked.")
+           "`uses` are (address, size, mode, space), the last two as numbers; `run` gets a list of LentBytes and "
+           "answers whether it worked.")
       .def("host_func", &host_func, nb::arg("device"), nb::arg("stream"), nb::arg("run"),
            "`run` gets an empty list and answers whether it worked.");
   nb::class_<SimDriver, Driver>(m, "SimDriver", "Simulated devices. Work runs when it is due, never at its issue.")
@@ -286,45 +288,30 @@ void bind_drivers(nb::module_& m) {
       .def("forget_plans", &FaultyDriver::forget_plans)
       .def("plans_left", &FaultyDriver::plans_left)
       .def("counts", &counts_of, "Calls made so far, by name.");
-}
-
-// Why, and what to do next, for the statuses that a caller can do something about.
-const char* advice(Status status) {
-  switch (status) {
-    case Status::out_of_memory:
-      return "; free or trim something, or give the device more capacity";
-    case Status::invalid_handle:
-      return "; it was destroyed, or belongs to another device";
-    case Status::illegal_address:
-    case Status::launch_failed:
-      return "; the device is lost: make a new one";
-    case Status::not_permitted:
-      return "; call it outside kernels and host functions";
-    case Status::not_supported:
-      return "; this device cannot";
-    default:
-      return "; check its arguments";
-  }
-}
-
-void translate(const std::exception_ptr& thrown, void*) {
-  try {
-    std::rethrow_exception(thrown);
-  } catch (const CallFailed& e) {
-    const std::string text = std::string(name_of(e.call)) + "(" + e.arguments + "): " + std::string(name_of(e.status)) +
-                             " (" + std::to_string(static_cast<int>(e.status)) + ")" + advice(e.status);
-    const nb::object type = nb::module_::import_("forebay.errors").attr("DriverError");
-    const nb::object error = type(text, nb::arg("call") = name_of(e.call).data(),
-                                  nb::arg("status") = static_cast<int>(e.status), nb::arg("sticky") = sticky(e.status));
-    PyErr_SetObject(type.ptr(), error.ptr());
-  }
+  nb::class_<TapedDriver, Driver>(m, "TapedDriver",
+                                  "Writes the calls to the driver below to a recorder, while one is attached.")
+      .def(nb::init<Driver&>(), nb::arg("next"), nb::keep_alive<1, 2>())
+      .def("attach", &TapedDriver::attach, nb::arg("recorder").none(), nb::keep_alive<1, 2>(), Open(),
+           "From now on rows go there; None: nowhere.")
+      .def(
+          "name_next_stream", [](TapedDriver&, std::string name) { TapedDriver::name_next_stream(std::move(name)); },
+          nb::arg("name"), "What the tape calls the next stream that this thread makes.")
+      .def("stream_number", &TapedDriver::stream_number, nb::arg("device"), nb::arg("stream"), Open(),
+           "The id that rows on this stream carry; 0 while nothing is attached.")
+      .def(
+          "host_access",
+          [](TapedDriver& self, Address address, std::uint64_t bytes, Mode mode) {
+            self.host_access({address, bytes, mode, Extent::exact, Space::pinned});
+          },
+          nb::arg("address"), nb::arg("bytes"), nb::arg("mode"), Open(),
+          "A row: the host reads or writes pinned bytes.");
 }
 
 }  // namespace
 
 void bind_driver(nb::module_& m) {
   nb::module_ d = m.def_submodule("driver", "The driver port, the simulated driver, and drivers around a driver.");
-  nb::register_exception_translator(translate);
+  bind_faults();
   nb::set_leak_warnings(false);  // work that a program never waited for holds its kernels at exit
   bind_lent_bytes(d);
   bind_values(d);

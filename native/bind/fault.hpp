@@ -18,4 +18,7 @@ struct CallFailed final : std::exception {
   std::string arguments;  // "device=0, bytes=512"
 };
 
+// Once a module: CallFailed becomes forebay.errors.DriverError.
+void bind_faults();
+
 }  // namespace forebay

@@ -131,8 +131,8 @@ std::uint32_t TapedDriver::ref_of(Refs& refs, std::uint64_t handle) {
 
 std::uint32_t TapedDriver::define_stream(Recorder& recorder, int device, StreamHandle stream, std::uint64_t id) {
   if (const auto known = streams_.find(id); known != streams_.end()) return known->second;
-  StreamFacts facts{.name = "", .handle = stream.value, .context = {}, .device = device, .kind = {}, .priority = {},
-                    .thread = {}};
+  StreamFacts facts{
+      .name = "", .handle = stream.value, .context = {}, .device = device, .kind = {}, .priority = {}, .thread = {}};
   if (const auto made = facts_.find(id); made != facts_.end()) facts = made->second;
   if (stream.value <= kLegacyStream.value) facts.name = "legacy", facts.kind = StreamClass::legacy;
   if (stream == kPerThreadStream)
@@ -244,8 +244,13 @@ Result<StreamHandle> TapedDriver::stream_create(int device, StreamKind kind, int
   const auto keep = [&](StreamHandle stream) {
     const auto id = next_.stream_id(device, stream);
     const auto sort = kind == StreamKind::blocking ? StreamClass::blocking : StreamClass::nonblocking;
-    StreamFacts facts{.name = std::exchange(next_name, {}), .handle = stream.value, .context = {}, .device = device,
-                      .kind = sort, .priority = priority, .thread = {}};
+    StreamFacts facts{.name = std::exchange(next_name, {}),
+                      .handle = stream.value,
+                      .context = {},
+                      .device = device,
+                      .kind = sort,
+                      .priority = priority,
+                      .thread = {}};
     const std::lock_guard hold(lock_);
     if (id) facts_[*id] = std::move(facts);
   };
@@ -371,8 +376,7 @@ Status TapedDriver::launch(int device, StreamHandle stream, Work given) {
   if (recorder() == nullptr) return next_.launch(device, stream, std::move(given));
   const std::vector<Use> uses = given.uses;
   const std::string name = given.name;
-  return work(Kind::launch, name, device, stream, uses,
-              [&] { return next_.launch(device, stream, std::move(given)); });
+  return work(Kind::launch, name, device, stream, uses, [&] { return next_.launch(device, stream, std::move(given)); });
 }
 
 void TapedDriver::host_access(const Use& use) {

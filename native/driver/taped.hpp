@@ -1,10 +1,10 @@
-// taped: a driver around a driver that writes each call to a recorder as a row of the tape, while one is attached. Pools
-// and regions write their own rows; what a row means is tape/events.hpp's.
+// taped: a driver around a driver that writes each call to a recorder as a row of the tape, while one is attached.
+// Pools and regions write their own rows; what a row means is tape/events.hpp's.
 //
-// Note [Rows of a driver's calls]. `seq` is drawn and the clock read when the call begins (of a query, when it returned);
-// the row is written when it returned. Names are CUDA's. Events, frames and segments get a `ref` that is never used
-// again, streams an id of the tape; what was made before the recorder came gets its number at first sight. Address ranges,
-// access rights and questions about the device are no rows.
+// Note [Rows of a driver's calls]. `seq` is drawn and the clock read when the call begins (of a query, when it
+// returned); the row is written when it returned. Names are CUDA's. Events, frames and segments get a `ref` that is
+// never used again, streams an id of the tape; what was made before the recorder came gets its number at first sight.
+// Address ranges, access rights and questions about the device are no rows.
 #pragma once
 
 #include <atomic>
@@ -89,7 +89,8 @@ class TapedDriver final : public Driver {
   template <class Made, class Before>
   auto row(Kind kind, std::string_view name, Made&& made, Before&& before) -> decltype(made());
   template <class Made>
-  Status work(Kind kind, std::string_view name, int device, StreamHandle stream, std::span<const Use> uses, Made&& made);
+  Status work(Kind kind, std::string_view name, int device, StreamHandle stream, std::span<const Use> uses,
+              Made&& made);
   void on_device(Row& row, int device);
   void on_stream(Row& row, int device, StreamHandle stream);
   void on_event(Row& row, EventHandle event);

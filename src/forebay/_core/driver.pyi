@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 import enum
 
+import forebay._core.tape
+
 
 class LentBytes:
     """Bytes with the buffer protocol, lent until `give_back`."""
@@ -267,3 +269,22 @@ class FaultyDriver(Driver):
 
     def counts(self) -> dict:
         """Calls made so far, by name."""
+
+class TapedDriver(Driver):
+    """
+    Writes the calls to the driver below to a recorder, while one is attached.
+    """
+
+    def __init__(self, next: Driver) -> None: ...
+
+    def attach(self, recorder: forebay._core.tape.Recorder | None) -> None:
+        """From now on rows go there; None: nowhere."""
+
+    def name_next_stream(self, name: str) -> None:
+        """What the tape calls the next stream that this thread makes."""
+
+    def stream_number(self, device: int, stream: int) -> int:
+        """The id that rows on this stream carry; 0 while nothing is attached."""
+
+    def host_access(self, address: int, bytes: int, mode: forebay._core.tape.Mode) -> None:
+        """A row: the host reads or writes pinned bytes."""

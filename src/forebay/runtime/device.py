@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from forebay._core.driver import Account, Driver, FaultyDriver, SimDriver, Status, StreamKind
+from forebay._core.driver import Account, Driver, FaultyDriver, SimDriver, Status, StreamKind, TapedDriver
 from forebay.errors import BadInput, DriverError
 from forebay.runtime.buffer import Buffer
 from forebay.runtime.stream import Event, Failure, Stream
@@ -51,6 +51,7 @@ class SimDevice:
 
     def stream(self, name: str, *, kind: Literal["blocking", "nonblocking"] = "blocking", priority: int = 0) -> Stream:
         """A new stream. A blocking one is ordered with the legacy default stream, a non-blocking one is not."""
+        self._machine.taped.name_next_stream(name)
         with self.call() as driver:
             handle = driver.stream_create(self.index, StreamKind[kind], priority)
         return Stream(self, name, handle, owned=True)
@@ -156,7 +157,9 @@ class _Call:
 
 
 class _Machine:
-    """The drivers that the devices of one machine share: the simulated one, and around it the one that fails on demand."""
+    """The drivers that the devices of one machine share: the simulated one, around it the one that fails on demand, around that the
+    one that writes the tape while a recorder is attached.
+    """
 
     def __init__(self, capacities: Sequence[int], seed: int | None, cost: str) -> None:
         try:
@@ -164,7 +167,8 @@ class _Machine:
         except ValueError as error:
             raise BadInput(str(error)) from None
         self.faulty = FaultyDriver(self.sim)
-        self.driver: Driver = self.faulty
+        self.taped = TapedDriver(self.faulty)
+        self.driver: Driver = self.taped
 
 
 def _bytes(capacity: int | str) -> int:
