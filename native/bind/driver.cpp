@@ -288,7 +288,7 @@ void bind_drivers(nb::module_& m) {
       .def("forget_plans", &FaultyDriver::forget_plans)
       .def("plans_left", &FaultyDriver::plans_left)
       .def("counts", &counts_of, "Calls made so far, by name.");
-  nb::class_<TapedDriver, Driver>(m, "TapedDriver",
+  nb::class_<TapedDriver, Driver>(m, "TapedDriver", nb::is_weak_referenceable(),
                                   "Writes the calls to the driver below to a recorder, while one is attached.")
       .def(nb::init<Driver&>(), nb::arg("next"), nb::keep_alive<1, 2>())
       .def("attach", &TapedDriver::attach, nb::arg("recorder").none(), nb::keep_alive<1, 2>(), Open(),

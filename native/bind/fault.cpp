@@ -1,6 +1,7 @@
 #include "bind/fault.hpp"
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
 
 namespace nb = nanobind;
 

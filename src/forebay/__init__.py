@@ -12,6 +12,7 @@ _HOMES = {
     "SimDevice": "forebay.runtime",
     "Stream": "forebay.runtime",
     "Tape": "forebay.tape",
+    "recording": "forebay.runtime",
 }
 
 __all__ = sorted([*_HOMES, "region"])

@@ -11,9 +11,10 @@ from typing import Literal
 
 from forebay._core.driver import Account, Driver, FaultyDriver, SimDriver, Status, StreamKind, TapedDriver
 from forebay.errors import BadInput, DriverError
-from forebay.runtime.buffer import Buffer
+from forebay.runtime.buffer import Array, Buffer
+from forebay.runtime.recorder import tape_when_recording
 from forebay.runtime.stream import Event, Failure, Stream
-from forebay.tape.events import Space
+from forebay.tape.events import Mode, Space
 from forebay.units import parse_size
 
 __all__ = ["SimDevice"]
@@ -89,6 +90,15 @@ class SimDevice:
     def spend(self, ns: int) -> None:
         """Host work of `ns` nanoseconds on the calling thread's virtual clock."""
         self._machine.sim.spend(ns)
+
+    def host_access(self, reads: Sequence[Array | Buffer] = (), writes: Sequence[Array | Buffer] = ()) -> None:
+        """The host reads and writes these pinned bytes now. Issued work may have run by this moment, or not; a recording gets a row a
+        range.
+        """
+        self._machine.sim.host_access()
+        for touched, mode in ((reads, Mode.read), (writes, Mode.write)):
+            for pinned in touched:
+                self._machine.taped.host_access(pinned.address, pinned.nbytes, mode)
 
     @property
     def driver_calls(self) -> dict[str, int]:
@@ -169,6 +179,7 @@ class _Machine:
         self.faulty = FaultyDriver(self.sim)
         self.taped = TapedDriver(self.faulty)
         self.driver: Driver = self.taped
+        tape_when_recording(self.taped)
 
 
 def _bytes(capacity: int | str) -> int:

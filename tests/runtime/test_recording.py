@@ -1,0 +1,133 @@
+"""What a recording holds: each call a row, in order, with its stream, event, bytes, times and status."""
+
+import numpy as np
+import pytest
+
+from forebay import region
+from forebay.errors import BadInput, DriverError
+from forebay.runtime import SimDevice, recording
+from forebay.tape import Flag, Kind, Mode, Space, StreamClass
+from forebay.tape.file import read
+
+
+def program(device):
+    compute, copies = device.stream("compute"), device.stream("copies", kind="nonblocking", priority=-1)
+    x, y = device.malloc(1024), device.malloc(1024)
+    with region("step", iteration=4):
+        copies.copy(x, np.ones(1024, "u1"))
+        compute.wait(copies.record())
+        compute.launch(lambda a, b: np.copyto(b[:512], a), [x.array("u1", 512, 256)], [y], name="half", cost_ns=5000)
+        compute.synchronize()
+    return x, y
+
+
+@pytest.fixture
+def taped():
+    device = SimDevice("64MiB")
+    with recording() as run:
+        buffers = program(device)
+    device.synchronize()  # after the end: not on the tape
+    return run.tape, buffers
+
+
+def test_each_call_is_a_row_in_the_order_of_the_program(taped):
+    tape, _ = taped
+    kinds = [Kind(k).name for k in tape.columns["kind"]]
+    # The event goes as soon as nobody holds it: between its wait and the launch.
+    assert kinds == (
+        ["stream_create"] * 2
+        + ["reserve"] * 2
+        + ["region_begin", "copy", "record", "wait", "event_destroy"]
+        + ["launch", "sync_stream", "region_end"]
+    )
+
+
+def test_streams_are_named_and_classed(taped):
+    tape, _ = taped
+    rows = [(s.name, s.kind, s.priority) for s in tape.sides.streams]
+    assert rows == [("compute", StreamClass.blocking, 0), ("copies", StreamClass.nonblocking, -1)]
+    launch = int(tape.where(Kind.launch)[0])
+    assert tape.sides.strings[tape.columns["name"][launch]] == "half"
+    assert tape.columns["stream"][launch] == 0
+
+
+def test_the_wait_names_the_record(taped):
+    tape, _ = taped
+    record, wait = (int(tape.where(kind)[0]) for kind in (Kind.record, Kind.wait))
+    assert tape.columns["ref"][record] == tape.columns["ref"][wait]
+    assert tape.columns["seq"][record] < tape.columns["seq"][wait]
+
+
+def test_work_says_which_bytes_it_touches_and_how_long_it_took(taped):
+    tape, (x, y) = taped
+    launch, copy = (int(tape.where(kind)[0]) for kind in (Kind.launch, Kind.copy))
+    assert uses(tape, launch) == [
+        (x.address + 256, 512, Mode.read, Space.device),
+        (y.address, 1024, Mode.write, Space.device),
+    ]
+    read_of_host, write = uses(tape, copy)
+    assert read_of_host[1:] == (1024, Mode.read, Space.pageable)
+    assert write == (x.address, 1024, Mode.write, Space.device)
+    assert tape.columns["end_ns"][launch] - tape.columns["begin_ns"][launch] == 5000
+    assert tape.columns["begin_ns"][launch] >= tape.columns["end_ns"][copy]
+
+
+def uses(tape, row):
+    cut = slice(int(tape.uses.offsets[row]), int(tape.uses.offsets[row + 1]))
+    return list(zip(*(getattr(tape.uses, name)[cut].tolist() for name in ("address", "size", "mode", "space")), strict=True))
+
+
+def test_an_event_that_comes_back_under_its_number_is_another_on_the_tape():
+    device = SimDevice("1MiB")
+    with recording() as run:
+        handles = set()
+        for _ in range(3):
+            event = device.default_stream.record()
+            handles.add(event.handle)
+            event.close()
+    records = run.tape.where(Kind.record)
+    assert len(handles) == 1
+    assert len(set(run.tape.columns["ref"][records].tolist())) == 3
+
+
+def test_a_query_says_whether_it_was_ready_and_a_failure_its_status():
+    device = SimDevice("1MiB")
+    with recording() as run:
+        device.default_stream.launch(lambda: None, cost_ns=10**9)
+        answers = [device.default_stream.ready()]
+        device.synchronize()
+        answers.append(device.default_stream.ready())
+        with pytest.raises(DriverError):
+            device.malloc(2**30)
+    queries, reserve = run.tape.where(Kind.query), run.tape.where(Kind.reserve)
+    assert [bool(f & Flag.READY) for f in run.tape.columns["flags"][queries]] == answers == [False, True]
+    assert run.tape.columns["status"][reserve].tolist() == [2]
+
+
+def test_the_host_says_what_it_touches():
+    device = SimDevice("1MiB")
+    pinned = device.host_alloc(64)
+    with recording() as run:
+        device.host_access(reads=[pinned.array("u1", 8, 16)], writes=[pinned])
+    rows = run.tape.where(Kind.host_access)
+    assert [uses(run.tape, int(row))[0] for row in rows] == [
+        (pinned.address + 16, 8, Mode.read, Space.pinned),
+        (pinned.address, 64, Mode.write, Space.pinned),
+    ]
+
+
+def test_a_recording_to_a_file_is_the_same_tape(tmp_path):
+    device = SimDevice("64MiB")
+    with recording(tmp_path / "run.arrows") as run:
+        program(device)
+    tape = read(tmp_path / "run.arrows")
+    assert len(tape) == len(run.tape) == 12
+    assert tape.sees == run.tape.sees
+
+
+def test_only_one_recording_at_a_time():
+    with recording(), pytest.raises(BadInput, match="already"), recording():
+        pass
+    with recording() as run:
+        SimDevice("1MiB").synchronize()  # made while it is under way
+    assert [Kind(k) for k in run.tape.columns["kind"]] == [Kind.sync_device]
