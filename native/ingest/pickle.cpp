@@ -1,139 +1,26 @@
 #include "ingest/pickle.hpp"
 
 #include <bit>
-#include <charconv>
-#include <cstring>
 
-#include "ingest/fault.hpp"
+#include "ingest/cursor.hpp"
 #include "ingest/literals.hpp"
+#include "ingest/memo.hpp"
+#include "ingest/opcodes.hpp"
 
 namespace forebay::ingest {
 namespace {
 
-enum Op : unsigned char {
-  kMark = '(',
-  kStop = '.',
-  kPop = '0',
-  kPopMark = '1',
-  kDup = '2',
-  kFloat = 'F',
-  kInt = 'I',
-  kBinInt = 'J',
-  kBinInt1 = 'K',
-  kLong = 'L',
-  kBinInt2 = 'M',
-  kNone = 'N',
-  kString = 'S',
-  kBinString = 'T',
-  kShortBinString = 'U',
-  kUnicode = 'V',
-  kBinUnicode = 'X',
-  kAppend = 'a',
-  kDict = 'd',
-  kEmptyDict = '}',
-  kAppends = 'e',
-  kGet = 'g',
-  kBinGet = 'h',
-  kLongBinGet = 'j',
-  kList = 'l',
-  kEmptyList = ']',
-  kPut = 'p',
-  kBinPut = 'q',
-  kLongBinPut = 'r',
-  kSetItem = 's',
-  kTuple = 't',
-  kEmptyTuple = ')',
-  kSetItems = 'u',
-  kBinFloat = 'G',
-  kProto = 0x80,
-  kTuple1 = 0x85,
-  kTuple2 = 0x86,
-  kTuple3 = 0x87,
-  kNewTrue = 0x88,
-  kNewFalse = 0x89,
-  kLong1 = 0x8a,
-  kLong4 = 0x8b,
-  kBinBytes = 'B',
-  kShortBinBytes = 'C',
-  kShortBinUnicode = 0x8c,
-  kBinUnicode8 = 0x8d,
-  kBinBytes8 = 0x8e,
-  kMemoize = 0x94,
-  kFrame = 0x95,
-  kByteArray8 = 0x96,
-};
-
-// What a refused opcode would have done; empty for a byte that is no opcode at all.
-std::string_view refusal(unsigned char op) {
-  switch (op) {
-    case 'c':
-    case 0x93:
-      return "names a class or a function to import";
-    case 'i':
-    case 'o':
-    case 0x81:
-    case 0x92:
-      return "builds an object of a class";
-    case 'R':
-      return "calls a function";
-    case 'b':
-      return "sets the state of an object";
-    case 'P':
-    case 'Q':
-      return "refers to an object outside the file";
-    case 0x82:
-    case 0x83:
-    case 0x84:
-      return "names a registered extension class";
-    case 0x8f:
-    case 0x90:
-    case 0x91:
-      return "builds a set";
-    case 0x97:
-    case 0x98:
-      return "refers to a buffer outside the file";
-    default:
-      return {};
-  }
-}
-
-// The numbered places of a pickle. Dense while the numbers are handed out in order, as every pickler does.
-class Memo {
- public:
-  void put(std::uint64_t at, Cell cell) {
-    if (at < dense_.size()) {
-      dense_[at] = cell;
-    } else if (at == dense_.size()) {
-      dense_.push_back(cell);
-      sparse_.erase(at);
-    } else {
-      sparse_[at] = cell;
-    }
-  }
-  const Cell* get(std::uint64_t at) const {
-    if (at < dense_.size()) return &dense_[at];
-    const auto found = sparse_.find(at);
-    return found == sparse_.end() ? nullptr : &found->second;
-  }
-  std::uint64_t size() const { return dense_.size() + sparse_.size(); }
-
- private:
-  std::vector<Cell> dense_;
-  std::unordered_map<std::uint64_t, Cell> sparse_;
-};
-
 class Machine {
  public:
-  explicit Machine(std::string_view input) : input_(input) {}
+  explicit Machine(std::string_view input) : in_(input) {}
   Document run();
 
  private:
-  [[noreturn]] void fail(const std::string& what) const { fail_at(start_, what); }
+  [[noreturn]] void fail(const std::string& what) const { in_.fail(what); }
 
-  // Bytes of the input.
-  std::string_view take(std::uint64_t count);
-  std::string_view line();
-  std::uint64_t little(unsigned bytes);
+  std::string_view take(std::uint64_t count) { return in_.take(count); }
+  std::string_view line() { return in_.line(); }
+  std::uint64_t little(unsigned bytes) { return in_.little(bytes); }
   void frame();
   void protocol();
 
@@ -166,37 +53,12 @@ class Machine {
   Cell top_any() const;
   std::uint64_t line_index();
 
-  std::string_view input_;
-  std::size_t at_ = 0, start_ = 0;  // the next byte; where the current opcode stands
+  Cursor in_;
   std::vector<Cell> stack_;
   std::vector<std::size_t> marks_;
   Memo memo_;
   Document document_;
 };
-
-std::string_view Machine::take(std::uint64_t count) {
-  const std::size_t left = input_.size() - at_;
-  if (count > left)
-    fail("the file ends here: " + std::to_string(count) + " bytes expected, " + std::to_string(left) + " left");
-  const std::string_view taken = input_.substr(at_, count);
-  at_ += count;
-  return taken;
-}
-
-std::string_view Machine::line() {
-  const std::size_t end = input_.find('\n', at_);
-  if (end == std::string_view::npos) fail("the file ends inside a line");
-  const std::string_view taken = input_.substr(at_, end - at_);
-  at_ = end + 1;
-  return taken;
-}
-
-std::uint64_t Machine::little(unsigned bytes) {
-  const std::string_view raw = take(bytes);
-  std::uint64_t value = 0;
-  for (unsigned i = 0; i < bytes; ++i) value |= std::uint64_t{static_cast<unsigned char>(raw[i])} << 8 * i;
-  return value;
-}
 
 void Machine::protocol() {
   if (const auto version = little(1); version > 5) fail("pickle protocol " + std::to_string(version) + " is not known");
@@ -204,8 +66,7 @@ void Machine::protocol() {
 
 void Machine::frame() {
   const std::uint64_t length = little(8);
-  if (length > input_.size() - at_)
-    fail("the file ends here: a frame of " + std::to_string(length) + " bytes was announced");
+  if (length > in_.left()) fail("the file ends here: a frame of " + std::to_string(length) + " bytes was announced");
 }
 
 Cell Machine::pop() {
@@ -256,7 +117,9 @@ void Machine::number_line(bool strip_l) {
   std::string_view digits = line();
   if (!strip_l && (digits == "00" || digits == "01")) return push(Cell(Tag::boolean, digits == "01"));
   if (strip_l && digits.ends_with('L')) digits.remove_suffix(1);
-  const auto value = parse_whole(digits);
+  // Python reads such a line as source code, in which a number has no leading zeros.
+  const std::string_view bare = digits.starts_with('-') ? digits.substr(1) : digits;
+  const auto value = bare.size() > 1 && bare.starts_with('0') ? std::nullopt : parse_whole(digits);
   if (!value) fail("not a whole number of 64 bits: " + shown(digits));
   push(document_.whole(*value));
 }
@@ -521,8 +384,7 @@ void Machine::refuse(unsigned char op) const {
 
 Document Machine::run() {
   for (;;) {
-    start_ = at_;
-    const auto op = static_cast<unsigned char>(take(1)[0]);
+    const unsigned char op = in_.next_op();
     if (op == kStop) break;
     if (!memory(op) && !container(op) && !scalar(op) && !textual(op)) refuse(op);
   }

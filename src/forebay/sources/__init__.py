@@ -14,6 +14,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, cast
 
+from forebay import examples
 from forebay.errors import BadInput
 from forebay.sources import torch_snapshot
 from forebay.tape import Tape
@@ -102,13 +103,19 @@ def _read(data: bytes) -> Tape:
     raise BadInput(f"looks like {_looks_like(data)}; forebay reads: {', '.join(form.name for form in FORMATS)}")
 
 
-def open_artifact(path: Path | str) -> Tape:
-    """The tape of a file, whatever format it has. Raises BadInput, one line that begins with the path."""
+def _bytes_of(path: Path | str) -> bytes:
+    if str(path).startswith("example:"):
+        return examples.bytes_of(str(path).removeprefix("example:"))
     try:
-        data = Path(path).read_bytes()
+        return Path(path).read_bytes()
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise BadInput(f"{path}: cannot be read ({reason})") from None
+
+
+def open_artifact(path: Path | str) -> Tape:
+    """The tape of a file, or of `example:NAME`, whatever format it has. Raises BadInput, one line that begins with the path."""
+    data = _bytes_of(path)
     try:
         return _read(data)
     except BadInput as error:
