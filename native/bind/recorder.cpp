@@ -30,11 +30,11 @@ using FrameOf = std::tuple<std::string, std::uint32_t, std::string>;
 
 // Fills one column of a row from a keyword; false where no column has this name.
 bool set(Row& row, std::string_view name, nb::handle value) {
-#define X(column, type)                 \
-  if (name == #column) {                \
-    row.column = nb::cast<type>(value); \
-    row.known |= bit(Column::column);   \
-    return true;                        \
+#define X(column, type)                                                                                             \
+  if (name == #column) {                                                                                            \
+    if (!nb::try_cast<type>(value, row.column)) throw nb::type_error(#column ": not a value of its column's type"); \
+    row.known |= bit(Column::column);                                                                               \
+    return true;                                                                                                    \
   }
   FOREBAY_SCALARS(X)
 #undef X

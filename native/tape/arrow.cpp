@@ -244,7 +244,9 @@ int ArrowStream::put(const std::string& bytes) {
     if (wrote < 0 && errno == EINTR) continue;
     if (wrote < 0) {
       const int why = errno;
-      return ::ftruncate(file_, size_) == 0 ? why : errno;
+      [[maybe_unused]] const int cut =
+          ::ftruncate(file_, size_);  // a pipe or a device cannot be cut, nor be read again
+      return why;
     }
     done += static_cast<std::size_t>(wrote);
   }

@@ -87,6 +87,19 @@ def test_pinned_memory_a_hull_and_a_raw_range():
     assert (tape.uses.mode[1], tape.uses.address[1], tape.uses.size[1]) == (Mode.unknown, 16, 4)
 
 
+def test_a_declared_stream_may_be_called_as_a_kind_is():
+    tape = parse("stream copy\nt0 copy copy h2d 1M\ncopy record e\nt0 launch free")
+    assert [Kind(kind).name for kind in tape.columns["kind"]] == ["copy", "record", "launch"]
+    assert column(tape, "stream") == [0, 0, None]
+    assert tape.sides.strings == ["", "h2d", "free"]
+
+
+def test_a_status_that_is_always_success_is_kept():
+    tape = parse("t0 sync_device status=0\nt0 sync_device")
+    assert column(tape, "status") == [0, 0]
+    assert story(parse(format_tape(tape))) == story(tape)
+
+
 def test_stacks_times_flags_and_causes():
     tape = parse(
         't3 sync_device +blocking +implied time=5us span=1.5ms name=cudaFree cause=0 at "my file.py":12 f < b.py:3 <module>'.replace(

@@ -10,7 +10,7 @@ import numpy as np
 
 from forebay._core.tape import Extent, Flag, Kind, Mode, Space, StreamClass, fills
 
-__all__ = ["COLUMNS", "Column", "Extent", "Flag", "Kind", "Mode", "Sees", "Space", "StreamClass", "fills"]
+__all__ = ["COLUMNS", "PROMISES", "Column", "Extent", "Flag", "Kind", "Mode", "Promise", "Sees", "Space", "StreamClass", "fills"]
 
 
 class Column(NamedTuple):
@@ -78,3 +78,46 @@ class Sees(StrEnum):
     SETTINGS = "settings"  # the allocator's settings
     OOMS = "ooms"  # failed requests
     BEGINNING = "beginning"  # the history starts at the program's first allocation
+
+
+class Promise(NamedTuple):
+    """What a tape that sees something holds: rows of these kinds, these columns known in rows whose kind fills them, and these
+    fields of side tables (`streams.kind`: of some stream at least)."""
+
+    kinds: frozenset[Kind]
+    columns: frozenset[str] = frozenset()
+    sides: frozenset[str] = frozenset()
+
+
+def _promise(kinds: str, columns: str = "", sides: str = "") -> Promise:
+    return Promise(frozenset(Kind[kind] for kind in kinds.split()), frozenset(columns.split()), frozenset(sides.split()))
+
+
+# A row of each kind need not be there: the program may never have done it. Whatever of it was done is.
+PROMISES: Final[dict[Sees, Promise]] = {
+    Sees.ALLOCS: _promise("alloc free", "address size stream"),
+    Sees.RECLAIMS: _promise("reclaim", "address"),
+    Sees.SEGMENTS: _promise("reserve release map unmap", "address size"),
+    Sees.PINNED: _promise("pin unpin", "address"),
+    Sees.LENDS: _promise("lend", "address stream"),
+    Sees.WORK: _promise("launch copy memset host_func graph_launch", "stream"),
+    Sees.USES: _promise("launch copy memset host_func graph_launch", "uses"),
+    Sees.HOST_ACCESSES: _promise("host_access", "uses"),
+    Sees.EDGES: _promise("record wait", "stream ref"),
+    Sees.SYNCS: _promise("sync_event sync_stream sync_device"),
+    Sees.QUERIES: _promise("query", "flags"),
+    Sees.STREAMS: _promise("", "stream", "streams.kind"),
+    Sees.THREADS: _promise("", "thread"),
+    Sees.CAPTURES: _promise("capture_begin capture_end", "stream ref capture"),
+    Sees.GRAPHS: _promise("graph_instantiate graph_launch graph_destroy", "ref"),
+    Sees.REGIONS: _promise("region_begin region_end", "name"),
+    Sees.ITERATIONS: _promise("region_begin region_end", "ref"),
+    Sees.SITES: _promise("", "site", "sites.frames"),
+    Sees.CALL_TIMES: _promise("", "time_ns span_ns"),
+    Sees.WORK_TIMES: _promise("launch copy memset host_func graph_launch", "begin_ns end_ns"),
+    Sees.DRIVER_CALLS: _promise("reserve release map unmap pin unpin", "name"),
+    Sees.CAPACITY: _promise("capacity", "name size device"),
+    Sees.SETTINGS: _promise("settings", "name"),
+    Sees.OOMS: _promise("oom", "size"),
+    Sees.BEGINNING: _promise(""),
+}

@@ -27,7 +27,7 @@ from forebay.tape.rows import Array, Frame, Sides, Sites, Tape, Thread, Uses
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["SCHEMA", "compact", "is_tape", "open_chunks", "read", "write"]
+__all__ = ["SCHEMA", "compact", "is_tape", "open_chunks", "read", "starts_as_tape", "write"]
 
 SCHEMA: Final = 1
 _FILE_MAGIC: Final = b"ARROW1\0\0"
@@ -39,29 +39,34 @@ _USE_PARTS: Final[dict[str, Any]] = {"address": "u8", "size": "u8", "mode": Mode
 
 def is_tape(path: str | os.PathLike[str]) -> bool:
     """Whether the file begins as a recording or a closed tape does."""
-    return _magic(Path(path)).startswith((_FILE_MAGIC[:6], _STREAM_MAGIC))
+    return starts_as_tape(_magic(Path(path)))
 
 
-def read(path: str | os.PathLike[str]) -> Tape:
-    """The whole tape of a recording or a closed file. Raises BadInput where it is neither, or damaged, and OSError."""
+def starts_as_tape(data: bytes) -> bool:
+    """Whether a file that begins with these bytes may be a tape."""
+    return data.startswith((_FILE_MAGIC[:6], _STREAM_MAGIC))
+
+
+def read(path: str | os.PathLike[str] | bytes) -> Tape:
+    """The whole tape of a recording or a closed file (its path, or its bytes). Raises BadInput where it is neither, or damaged, and OSError."""
     whole = join(list(open_chunks(path)))
     return replace(whole, known=None if _says_nothing(whole) else whole.known).check()
 
 
-def open_chunks(path: str | os.PathLike[str]) -> Iterator[Tape]:
+def open_chunks(path: str | os.PathLike[str] | bytes) -> Iterator[Tape]:
     """The tape of a file in runs of rows, at least one, for tapes that do not fit in memory. Raises as `read` does."""
-    path = Path(path)
-    chunks = _file_chunks if _magic(path).startswith(_FILE_MAGIC[:6]) else _stream_chunks
+    place = path if isinstance(path, bytes) else Path(path)
+    chunks, name = _file_chunks if _magic(place).startswith(_FILE_MAGIC[:6]) else _stream_chunks, "" if place is path else f"{path}: "
     import pyarrow as pa
 
     try:
-        yield from chunks(path)
+        yield from chunks(place)
     except (pa.ArrowException, OSError, ValueError, RecursionError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        raise BadInput(f"{path}: not a whole tape: {str(error).splitlines()[0][:200]}") from None
+        raise BadInput(f"{name}not a whole tape: {str(error).splitlines()[0][:200]}") from None
     except BadInput as error:
-        raise BadInput(f"{path}: {error}") from None
+        raise BadInput(f"{name}{error}") from None
 
 
 def write(tape: Tape, path: str | os.PathLike[str]) -> None:
@@ -74,9 +79,17 @@ def compact(recording: str | os.PathLike[str], path: str | os.PathLike[str]) -> 
     _write(path, (chunk for chunk in open_chunks(recording)))
 
 
-def _magic(path: Path) -> bytes:
-    with path.open("rb") as file:
+def _magic(place: Path | bytes) -> bytes:
+    if isinstance(place, bytes):
+        return place[:8]
+    with place.open("rb") as file:
         return file.read(8)
+
+
+def _input(place: Path | bytes) -> pa.NativeFile:
+    import pyarrow as pa
+
+    return pa.BufferReader(place) if isinstance(place, bytes) else pa.memory_map(str(place))
 
 
 # -- writing
@@ -206,10 +219,10 @@ def _pack_sides(sides: Sides) -> str:
 # -- reading
 
 
-def _file_chunks(path: Path) -> Iterator[Tape]:
+def _file_chunks(path: Path | bytes) -> Iterator[Tape]:
     import pyarrow as pa
 
-    with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as reader:
+    with _input(path) as source, pa.ipc.open_file(source) as reader:
         frame = _frame(reader.schema)
         _check_types(reader.schema, ["kind"], _closed_type)
         for number in range(reader.num_record_batches):
@@ -220,30 +233,32 @@ def _file_chunks(path: Path) -> Iterator[Tape]:
             yield _tape(pa.RecordBatch.from_pylist([], schema=reader.schema), frame)
 
 
-def _stream_chunks(path: Path) -> Iterator[Tape]:
+def _stream_chunks(path: Path | bytes) -> Iterator[Tape]:
     import pyarrow as pa
 
     if not _magic(path).startswith(_STREAM_MAGIC):
         raise BadInput("neither a recording nor a closed tape")
-    with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as reader:
+    with _input(path) as source, pa.ipc.open_stream(source) as reader:
         frame, codes = _frame(reader.schema), _kind_codes(reader.schema)
     complete = _ends(path)
     provenance = {**frame.provenance, "complete": complete}
     yield from settled(lambda: _raws(path, frame, codes, complete=complete), frame.sees, provenance)
 
 
-def _ends(path: Path) -> bool:
+def _ends(path: Path | bytes) -> bool:
     """Whether the recorder closed the file. If not, its process was killed, or still runs."""
+    if isinstance(path, bytes):
+        return path.endswith(_END)
     with path.open("rb") as file:
         file.seek(-len(_END), os.SEEK_END)
         return file.read() == _END
 
 
-def _raws(path: Path, frame: Tape, codes: Array, *, complete: bool) -> Iterator[Raw]:
+def _raws(path: Path | bytes, frame: Tape, codes: Array, *, complete: bool) -> Iterator[Raw]:
     """The whole batches of a recording. Of one that is not complete the last may be cut short, and is left out."""
     import pyarrow as pa
 
-    with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as reader:
+    with _input(path) as source, pa.ipc.open_stream(source) as reader:
         while True:
             try:
                 batch = reader.read_next_batch()

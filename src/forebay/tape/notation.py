@@ -91,7 +91,11 @@ def _is_met(tape: Tape, column: str, entries: Sequence[Hashable], first: int) ->
 
 
 def _derived(tape: Tape) -> frozenset[str]:
-    known = [name for name in tape.columns if name != "device" and tape.knows(name).any()]
+    known = [
+        name
+        for name, values in tape.columns.items()
+        if name != "device" and np.any(tape.knows(name) & ((values != LATE[name]) if name in LATE else True))
+    ]
     some = tape.uses is not None and bool(np.any(np.diff(tape.uses.offsets)[tape.knows("uses")]))
     return derived_columns([Kind(kind) for kind in np.unique(tape.columns["kind"])], [*known, *(["uses"] if some else [])])
 

@@ -93,7 +93,7 @@ class _Reader:
             self._event(words)
 
     def _event(self, words: list[Token]) -> None:
-        place = next((i for i, token in enumerate(words[:3]) if token.word in KINDS), None)
+        place = self._kind_place(words)
         if place is None:
             raise words[0].wrong(f"no event in this line: {words[0].word}; write [thread] [stream] kind, as in `t0 s1 free A`")
         line = _Line(KINDS[words[place].word])
@@ -105,6 +105,13 @@ class _Reader:
         if stop < len(words):
             line.said["site"] = self._site(words[stop], words[stop + 1 :])
         self._finish(line, words[place])
+
+    def _kind_place(self, words: list[Token]) -> int | None:
+        """Where the kind stands: after a thread and a stream at most. A declared stream may be called as a kind is."""
+        place = next((i for i, token in enumerate(words[:3]) if token.word in KINDS), None)
+        doubled = place is not None and place < 2 and len(words) > place + 1 and words[place + 1].word in KINDS
+        declared = place is not None and words[place].word in (stream.name for stream in self.streams.entries)
+        return place + 1 if place is not None and doubled and declared else place
 
     def _where(self, line: _Line, token: Token) -> None:
         if token.word[0] == "t" and token.word[1:].isdigit():
