@@ -1,9 +1,8 @@
 """`forebay show`: the tape of a file as text that reads back, one line where there is none."""
 
-from tape.arbitrary import story
-
 from forebay.cli import run
 from forebay.tape import file, parse
+from tape.arbitrary import story
 
 DRAWING = "t0 s1 alloc A 1M @0x1000 at a.py:3 f\nt0 s1 launch k w:A"
 

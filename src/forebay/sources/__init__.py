@@ -16,7 +16,7 @@ from typing import BinaryIO, Final, NamedTuple, cast
 
 from forebay import examples
 from forebay.errors import BadInput
-from forebay.sources import torch_snapshot
+from forebay.sources import recording, torch_snapshot
 from forebay.tape import Tape
 
 __all__ = ["FORMATS", "Format", "open_artifact", "unpacked"]
@@ -30,7 +30,10 @@ class Format(NamedTuple):
     read: Callable[[bytes], Tape]
 
 
-FORMATS: Final[list[Format]] = [Format("PyTorch memory snapshot", torch_snapshot.recognises, torch_snapshot.read)]
+FORMATS: Final[list[Format]] = [
+    Format("PyTorch memory snapshot", torch_snapshot.recognises, torch_snapshot.read),
+    Format("forebay recording or tape", recording.recognises, recording.read),
+]
 
 # What else people hand over, by its first bytes: not read, but named.
 _FOREIGN = (

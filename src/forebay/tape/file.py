@@ -48,7 +48,7 @@ def starts_as_tape(data: bytes) -> bool:
 
 
 def read(path: str | os.PathLike[str] | bytes) -> Tape:
-    """The whole tape of a recording or a closed file (its path, or its bytes). Raises BadInput where it is neither, or damaged, and OSError."""
+    """The whole tape of a recording or a closed file, by its path or its bytes. Raises BadInput where it is neither, and OSError."""
     whole = join(list(open_chunks(path)))
     return replace(whole, known=None if _says_nothing(whole) else whole.known).check()
 
@@ -56,7 +56,10 @@ def read(path: str | os.PathLike[str] | bytes) -> Tape:
 def open_chunks(path: str | os.PathLike[str] | bytes) -> Iterator[Tape]:
     """The tape of a file in runs of rows, at least one, for tapes that do not fit in memory. Raises as `read` does."""
     place = path if isinstance(path, bytes) else Path(path)
-    chunks, name = _file_chunks if _magic(place).startswith(_FILE_MAGIC[:6]) else _stream_chunks, "" if place is path else f"{path}: "
+    chunks, name = (
+        _file_chunks if _magic(place).startswith(_FILE_MAGIC[:6]) else _stream_chunks,
+        "" if place is path else f"{path}: ",
+    )
     import pyarrow as pa
 
     try:
