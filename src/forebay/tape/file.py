@@ -56,10 +56,7 @@ def read(path: str | os.PathLike[str] | bytes) -> Tape:
 def open_chunks(path: str | os.PathLike[str] | bytes) -> Iterator[Tape]:
     """The tape of a file in runs of rows, at least one, for tapes that do not fit in memory. Raises as `read` does."""
     place, name = (path, "") if isinstance(path, bytes) else (Path(path), f"{os.fspath(path)}: ")
-    chunks, name = (
-        _file_chunks if _magic(place).startswith(_FILE_MAGIC[:6]) else _stream_chunks,
-        "" if place is path else f"{path}: ",
-    )
+    chunks = _file_chunks if _magic(place).startswith(_FILE_MAGIC[:6]) else _stream_chunks
     import pyarrow as pa
 
     try:
