@@ -11,7 +11,7 @@ import pytest
 
 from forebay.errors import BadInput
 from forebay.runtime.recorder import recording
-from forebay.tape import Kind, Sees, file
+from forebay.tape import Kind, file
 from tape.arbitrary import story
 
 
@@ -25,10 +25,10 @@ def work(native):
 
 
 def test_memory_and_file_hold_the_same_tape(tmp_path):
-    with recording(sees=[Sees.SYNCS]) as memory:
-        work(memory.native)
-    with recording(tmp_path / "a.arrows", sees=[Sees.SYNCS]) as filed:
-        work(filed.native)
+    with recording() as memory:
+        work(memory.recorder)
+    with recording(tmp_path / "a.arrows") as filed:
+        work(filed.recorder)
     one, other = story(memory.tape), story(filed.tape)
     assert (one.pop("provenance"), other.pop("provenance")) != (None, None)
     assert one == other
@@ -36,11 +36,12 @@ def test_memory_and_file_hold_the_same_tape(tmp_path):
     assert one["columns"]["cause"][:6] == [0, 0, 0, 1, 0, 3]
 
 
-def test_a_tape_is_there_while_it_is_recorded():
-    with recording() as going:
-        assert len(going.tape) == 0
-        going.native.write(Kind.note)
-        assert len(going.tape) == 1
+def test_a_tape_is_there_while_it_is_recorded(tmp_path):
+    for path in (None, tmp_path / "a.arrows"):
+        with recording(path) as going:
+            assert len(going.tape) == 0
+            going.recorder.write(Kind.note)
+            assert len(going.tape) == 1
 
 
 def test_a_recording_process_needs_no_pyarrow(tmp_path):
@@ -48,7 +49,7 @@ def test_a_recording_process_needs_no_pyarrow(tmp_path):
         import sys
         from forebay.runtime.recorder import recording
         with recording({str(tmp_path / "a.arrows")!r}) as going:
-            going.native.string("x")
+            going.recorder.string("x")
         sys.exit("pyarrow" in sys.modules)"""
     assert subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=False).returncode == 0
     assert file.read(tmp_path / "a.arrows").sides.strings == ["", "x"]
@@ -69,9 +70,9 @@ def test_a_full_disk_is_said_with_the_rows_that_are_lost(tmp_path):
         try:
             with recording({str(tmp_path / "a.arrows")!r}) as going:
                 for i in range(20_000):
-                    going.native.write(Kind.note, seq=i)
+                    going.recorder.write(Kind.note, seq=i)
         except BadInput as error:
-            print(going.native.flushed, going.native.lost, error)"""
+            print(going.recorder.flushed, going.recorder.lost, error)"""
     out = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True, capture_output=True, text=True).stdout
     flushed, lost = map(int, out.split()[:2])
     assert flushed + lost == 20_000
@@ -87,7 +88,7 @@ CHILD = textwrap.dedent("""
     from forebay.tape import Kind
     said = os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT)
     with recording(sys.argv[1]) as going:
-        native, last = going.native, 0
+        native, last = going.recorder, 0
         for i in range(10**9):
             native.write(Kind.note, seq=i, thread=native.thread(), name=native.string(f"row {i}"))
             if native.flushed != last:

@@ -6,11 +6,14 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import threading
 import weakref
 from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from forebay._core.tape import Kind, Recorder
 from forebay.errors import BadInput
@@ -55,7 +58,7 @@ class recording:
         with _lock:
             if _current is not None:
                 raise BadInput("a recording is under way already: leave it before entering another")
-            self.recorder = Recorder() if self.path is None else Recorder(self.path, _metadata())
+            self.recorder = _recorder(self.path)
             _current = self
             for driver in _drivers:
                 driver.attach(self.recorder)
@@ -71,6 +74,9 @@ class recording:
             for driver in _drivers:
                 driver.attach(None)
         self.recorder.close()
+        if self.recorder.error and error is None:
+            why = f"{os.strerror(self.recorder.error)}; {self.recorder.lost} of {self.recorder.rows} rows are lost"
+            raise BadInput(f"{self.path}: {why}: make room, or record to another disk")
 
     @property
     def tape(self) -> Tape:
@@ -78,10 +84,19 @@ class recording:
         if self.path is not None:
             from forebay.tape.file import read
 
+            self.recorder.flush()
             return read(self.path)
         columns, uses, known, texts = self.recorder.copy()
+        columns = {"seq": np.zeros(len(known), "u8")} | columns  # before the first row there is none
         raw = Raw(Tape(columns, uses=None if uses is None else Uses(**uses), known=known), texts)
         return join(list(settled(lambda: [raw], _SEES, _provenance())))
+
+
+def _recorder(path: str | None) -> Recorder:
+    try:
+        return Recorder() if path is None else Recorder(path, _metadata())
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror}; name a file that can be written") from None
 
 
 class _Regions:
@@ -104,7 +119,7 @@ class _Regions:
 
 
 def _provenance() -> dict[str, Any]:
-    return {"source": "forebay.runtime", "pid": os.getpid()}
+    return {"source": "forebay.runtime", "host": socket.gethostname(), "pid": os.getpid()}
 
 
 def _metadata() -> Sequence[tuple[str, str]]:
