@@ -1,0 +1,132 @@
+"""segregate: call sites moved into memory pools of their own (torch.cuda.MemPool): the history that such a program would have had.
+
+What a private pool means (its idle memory is not given back at an out-of-memory) is native/emulate's. Which sites go together is said
+by the user, or found here by how long their blocks live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forebay._core.allocator import Step
+from forebay.errors import BadInput
+from forebay.tape import Frame, Tape
+from forebay.whatif.calibrate import Calibrated
+from forebay.whatif.pytorch_policy import Case
+from forebay.whatif.steps import Steps
+
+__all__ = ["apart", "by_glob", "by_lifetime", "segregate_cases"]
+
+Array = NDArray[Any]
+_SHARES: Final = (0.05, 0.25, 0.75)  # of the history: sites whose blocks live longer than this (median) are long-lived
+_VERSIONS: Final = ((True, "torch up to 2.12"), (False, "torch from 2.13 on"))
+
+
+def _matches(frames: Sequence[Frame], glob: str) -> bool:
+    spelled = [word for f in frames for word in (f.function, f"{f.file}:{f.line}", f"{f.file}:{f.function}")]
+    return any(fnmatchcase(word, glob) for word in spelled)
+
+
+def by_glob(tape: Tape, rules: Sequence[str]) -> dict[int, str]:
+    """The pool of each site that a rule GLOB=POOL names, the first rule that fits. A glob is held against every frame of a stack: its
+    function, file:line, and file:function. Raises BadInput for a rule without a pool, or one that fits no site."""
+    found: dict[int, str] = {}
+    for rule in rules:
+        glob, mark, pool = rule.rpartition("=")
+        if not (glob and mark and pool):
+            raise BadInput(f"--segregate {rule!r}: expected GLOB=POOL or auto, for example '*/optim/*=optimizer'")
+        fits = [site for site in range(len(tape.sides.sites)) if _matches(tape.sides.sites.stack(site), glob)]
+        if not fits:
+            raise BadInput(
+                f"--segregate {rule!r}: no stack of this tape has a frame like {glob!r}; globs match function, file:line"
+            )
+        for site in fits:
+            found.setdefault(site, pool)
+    return found
+
+
+def _lifetimes(steps: Steps) -> Array:
+    """How many steps each handle lives; to the end where it is never freed."""
+    at = np.arange(len(steps.step))
+    alloc, end = steps.step == int(Step.alloc), np.isin(steps.step, (int(Step.free), int(Step.request)))
+    begin, until = np.zeros(len(steps.address), "i8"), np.full(len(steps.address), len(steps.step), "i8")
+    begin[steps.handle[alloc]] = at[alloc]
+    until[steps.handle[end]] = at[end]
+    return until - begin
+
+
+def by_lifetime(steps: Steps, share: float) -> frozenset[int]:
+    """The sites whose blocks live, in the median, longer than this share of the history."""
+    lives = _lifetimes(steps)
+    order = np.argsort(steps.site, kind="stable")
+    sites, starts = np.unique(steps.site[order], return_index=True)
+    groups = np.split(lives[order], starts[1:])
+    return frozenset(
+        int(s) for s, group in zip(sites, groups, strict=True) if len(group) and np.median(group) > share * len(steps.step)
+    )
+
+
+def apart(steps: Steps, pool_of: Callable[[int], str | None]) -> Steps:
+    """The history with the allocations of each site in the pool that `pool_of` names; None leaves them where they are."""
+    names: dict[str, int] = {}
+    places, place = list(steps.places), steps.place.copy()
+    numbers = {site: pool_of(site) for site in np.unique(steps.site).tolist()}
+    alloc = np.flatnonzero(steps.step == int(Step.alloc))
+    for site, name in numbers.items():
+        if name is None:
+            continue
+        pool = names.setdefault(name, len(steps.traits) + len(names))
+        mine = alloc[steps.site[steps.handle[alloc]] == site]
+        for old in np.unique(steps.place[mine]).tolist():
+            new = (pool, steps.places[old][1])
+            if new not in places:
+                places.append(new)
+            place[mine[steps.place[mine] == old]] = places.index(new)
+    return replace(steps, place=place, places=tuple(places), traits=(*steps.traits, *[(False, False)] * len(names)))
+
+
+def _cases(devices: Sequence[Calibrated], label: str, how: str, moved: Callable[[Steps], Steps], cap: int | None) -> list[Case]:
+    steps = tuple(moved(d.steps) for d in devices)
+    return [
+        Case(f"{label} ({version})", devices[0].settings, cap, how, steps, routing_is_capture=capture)
+        for capture, version in (_VERSIONS if cap is not None else _VERSIONS[:1])
+    ]
+
+
+def _named(tape: Tape, sites: frozenset[int], most: int = 3) -> str:
+    told = [tape.sides.sites.stack(site)[0] for site in sorted(sites) if tape.sides.sites.stack(site)]
+    first = list(dict.fromkeys(f"{f.file}:{f.line} {f.function}" for f in told))
+    return ", ".join(first[:most]) + (f" and {len(first) - most} more" if len(first) > most else "")
+
+
+def segregate_cases(tape: Tape, devices: Sequence[Calibrated], rules: Sequence[str], cap: int | None) -> list[Case]:
+    """Cases with sites in pools of their own: by the rules given, or, where they are just `auto`, long-lived sites apart from the
+    others at several shares of the history. Under a cap each twice, for torch up to 2.12 and from 2.13 on. Raises BadInput."""
+    if list(rules) != ["auto"]:
+        pools = by_glob(tape, rules)
+        how = "torch.cuda.use_mem_pool(torch.cuda.MemPool()) around: " + "; ".join(
+            f"{_named(tape, frozenset(s for s, p in pools.items() if p == name))} → {name}"
+            for name in dict.fromkeys(pools.values())
+        )
+        return _cases(devices, ", ".join(rules), how, partial(apart, pool_of=pools.get), cap)
+    cases: list[Case] = []
+    everything = _sites_of(devices, lambda steps: frozenset(np.unique(steps.site).tolist()))
+    for share in _SHARES:
+        sites = _sites_of(devices, partial(by_lifetime, share=share))
+        if sites and sites != everything:
+            how = f"torch.cuda.use_mem_pool(torch.cuda.MemPool()) around the long-lived: {_named(tape, sites)}"
+            pools = dict.fromkeys(sites, "long")
+            label = f"long-lived sites apart (> {share:.0%} of the run)"
+            cases += _cases(devices, label, how, partial(apart, pool_of=pools.get), cap)
+    return cases
+
+
+def _sites_of(devices: Sequence[Calibrated], pick: Callable[[Steps], frozenset[int]]) -> frozenset[int]:
+    return frozenset().union(*(pick(device.steps) for device in devices))
