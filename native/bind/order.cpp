@@ -3,13 +3,16 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <tuple>
 #include <utility>
 
 #include "bind/module.hpp"
 #include "bind/view.hpp"
 #include "order/engine.hpp"
+#include "order/needed.hpp"
 
 namespace nb = nanobind;
 
@@ -41,11 +44,50 @@ void bind_race(nb::module_& o) {
       .def_ro("certain", &order::Race::certain);
 }
 
+void bind_needed(nb::module_& o) {
+  nb::enum_<order::Need>(o, "Need", "What becomes of a unit of edges.")
+      .value("needed", order::Need::needed)
+      .value("needless", order::Need::needless)
+      .value("idle", order::Need::idle)
+      .value("not_judged", order::Need::not_judged);
+  nb::class_<order::Needed>(o, "Needed", "Which waits and syncs of a tape are needed.")
+      .def(
+          "__init__",
+          [](order::Needed* self, const Streams& streams, const Pools& pools, std::uint32_t threads, bool uses) {
+            new (self)
+                order::Needed(tables_of(streams, pools), threads, uses ? order::Uses::shown : order::Uses::unseen);
+          },
+          nb::arg("streams"), nb::arg("pools"), nb::arg("threads"), nb::arg("uses"),
+          "Tables as for Engine, holding every stream of the tape; how many threads it has; whether it shows uses.")
+      .def(
+          "feed", [](order::Needed& self, nb::handle tape) { self.feed(view_of(tape)); }, nb::arg("tape"),
+          "The next rows.")
+      .def(
+          "judge",
+          [](order::Needed& self, const std::vector<std::tuple<std::vector<order::RowId>, int, bool>>& units) {
+            std::vector<order::Unit> given;
+            for (const auto& [rows, rank, judged] : units) given.push_back({rows, rank, judged});
+            std::vector<std::pair<order::Need, std::uint64_t>> verdicts;
+            for (const order::Verdict& v : self.judge(given)) verdicts.emplace_back(v.need, v.effect);
+            return verdicts;
+          },
+          nb::arg("units"), "Of units as (rows, rank, judged): (need, orderings that it alone adds) each. Once only.")
+      .def(
+          "carries",
+          [](order::Needed& self, const std::vector<order::RowId>& rows, std::size_t most) {
+            std::vector<std::pair<order::RowId, order::RowId>> pairs;
+            for (const order::Kept& kept : self.carries({.rows = rows}, most)) pairs.emplace_back(kept.a, kept.b);
+            return pairs;
+          },
+          nb::arg("rows"), nb::arg("most"), "Pairs of rows that nothing but these rows and what is dropped orders.");
+}
+
 }  // namespace
 
 void bind_order(nb::module_& m) {
   nb::module_ o = m.def_submodule("order", "Which event is sure to have happened before which.");
   bind_race(o);
+  bind_needed(o);
   nb::class_<order::Engine>(o, "Engine", "Finds races while the chunks of a tape pass.")
       .def(
           "__init__",

@@ -29,6 +29,7 @@ struct Moment {
   Epoch epoch;
   const Clock* sure = nullptr;
   const Clock* plausible = nullptr;
+  std::uint32_t node = 0;  // its step, where steps are remembered (dag.hpp)
 
   bool knows(Epoch e) const { return sure->knows(e); }
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace forebay::order {
@@ -20,6 +21,7 @@ struct Epoch {
 // A vector clock: the last tick of each actor that is sure to have happened before. Actors beyond its end are unknown.
 class Clock {
  public:
+  void assign(std::span<const Tick> ticks) { ticks_.assign(ticks.begin(), ticks.end()); }
   bool knows(Epoch e) const { return at(e.actor) >= e.tick; }
   Tick at(Actor a) const { return a < ticks_.size() ? ticks_[a] : 0; }
   std::size_t actors() const { return ticks_.size(); }

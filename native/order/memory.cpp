@@ -24,15 +24,15 @@ bool Memory::forgets(const Access& earlier, const Access& later, const Moment& m
 }
 
 void Memory::touch(Piece& piece, const Access& b, const Moment& m) {
-  Cell& cell = *piece.value;
+  Cell& cell = piece.value;
   if (cell.life && cell.life->freed) judge_->late(*cell.life, b, piece.lo, piece.hi, m);
   std::size_t kept = 0;
   for (const Access& a : cell.touches) {
     if (a.row != b.row && !a.retired && (a.role != Role::use || clash(a.mode, b.mode) != Clash::none))
       judge_->pair(a, b, piece.lo, piece.hi, m);
-    if (!forgets(a, b, m)) cell.touches[kept++] = a;
+    if (!forgets(a, b, m)) cell.touches.begin()[kept++] = a;
   }
-  cell.touches.resize(kept);
+  cell.touches.keep_first(kept);
   cell.touches.push_back(b);
 }
 
@@ -52,8 +52,8 @@ void Memory::tidy(std::uint64_t lo, std::uint64_t hi, std::size_t pieces) {
 // A trusted pool gives bytes out after their release, whose edges the tape does not show; so does a pool whose free the
 // tape missed. Any other pool's reuse is judged by the touches that stay.
 void Memory::begin(Piece& piece, const std::shared_ptr<Block>& block) {
-  Cell& cell = *piece.value;
-  std::erase_if(cell.touches, [](const Access& a) { return a.role == Role::alloc; });
+  Cell& cell = piece.value;
+  cell.touches.erase_if([](const Access& a) { return a.role == Role::alloc; });
   if (block->trusted)
     for (Access& a : cell.touches) a.retired |= a.released || !cell.life || !cell.life->freed;
   cell.life = block;
@@ -65,7 +65,7 @@ void Memory::alloc(Block block, const Moment& m) {
   const Access begin_of{.row = *life->alloc, .epoch = m.epoch, .mode = Mode::write, .role = Role::alloc};
   const std::size_t pieces = bytes_.cover(lo, hi, [&](Piece& piece) {
     begin(piece, life);
-    piece.value->touches.push_back(begin_of);
+    piece.value.touches.push_back(begin_of);
   });
   tidy(lo, hi, pieces);
 }
@@ -89,10 +89,10 @@ void Memory::free(RowId row, const std::shared_ptr<Block>& block, std::optional<
   block->freeing = in;
   const std::uint64_t lo = block->address, hi = block->address + block->size;
   const std::size_t pieces = bytes_.cover(lo, hi, [&](Piece& piece) {
-    Cell& cell = *piece.value;
+    Cell& cell = piece.value;
     if (cell.life && cell.life != block) return;  // reused already: the tape shows no free of that
     cell.life = block;
-    std::erase_if(cell.touches, [](const Access& a) { return a.role == Role::alloc; });
+    cell.touches.erase_if([](const Access& a) { return a.role == Role::alloc; });
     for (Access& a : cell.touches) {
       if (!of_life(a, *block)) continue;
       judge_->freed(a, *block, piece.lo, piece.hi, m);
@@ -107,8 +107,8 @@ void Memory::reclaim(std::uint64_t address, const Moment& m) {
   if (at == nullptr || !at->life || !at->life->freed || at->life->end != Role::free) return;
   const std::shared_ptr<Block> block = at->life;
   bytes_.overlapping(block->address, block->address + block->size, [&](Piece& piece) {
-    if (piece.value->life != block) return;
-    for (Access& a : piece.value->touches) {
+    if (piece.value.life != block) return;
+    for (Access& a : piece.value.touches) {
       if (!of_life(a, *block) || a.released || a.row > *block->freed) continue;
       judge_->reclaimed(a, *block, m);
       a.released = m.knows(a.epoch);
@@ -119,7 +119,7 @@ void Memory::reclaim(std::uint64_t address, const Moment& m) {
 // The host takes the bytes away: stream order is not enough, so every use that ever was must be known to it.
 void Memory::unmap(RowId row, std::uint64_t lo, std::uint64_t hi, const Moment& m) {
   bytes_.cover(lo, hi, [&](Piece& piece) {
-    for (const Access& a : piece.value->touches)
+    for (const Access& a : piece.value.touches)
       if (a.role == Role::use) judge_->unmapped(a, row, piece.lo, piece.hi, m);
   });
   bytes_.clear(lo, hi);
@@ -128,21 +128,20 @@ void Memory::unmap(RowId row, std::uint64_t lo, std::uint64_t hi, const Moment& 
   gone->size = hi - lo;
   gone->freed = row;
   gone->end = Role::unmap;
-  bytes_.cover(lo, hi, [&](Piece& piece) { piece.value->life = gone; });
+  bytes_.cover(lo, hi, [&](Piece& piece) { piece.value.life = gone; });
 }
 
 void Memory::mapped(std::uint64_t lo, std::uint64_t hi) {
   bytes_.overlapping(lo, hi, [](Piece& piece) {
-    if (piece.value->life && piece.value->life->freed && piece.value->life->end == Role::unmap)
-      piece.value->life = nullptr;
+    if (piece.value.life && piece.value.life->freed && piece.value.life->end == Role::unmap) piece.value.life = nullptr;
   });
 }
 
 // A mark of a freed block is kept for late uses of it; those older than the last pruning have been late long enough.
 void Memory::prune(const Clock& known_to_all, RowId now) {
   bytes_.erase_if([&](Piece& piece) {
-    Cell& cell = *piece.value;
-    std::erase_if(cell.touches, [&](const Access& a) { return known_to_all.knows(a.epoch); });
+    Cell& cell = piece.value;
+    cell.touches.erase_if([&](const Access& a) { return known_to_all.knows(a.epoch); });
     const bool old = cell.life && cell.life->freed && *cell.life->freed < last_prune_;
     return cell.touches.empty() && (!cell.life || old);
   });

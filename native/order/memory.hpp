@@ -9,6 +9,7 @@
 
 #include "order/access.hpp"
 #include "order/actors.hpp"
+#include "order/few.hpp"
 #include "order/ranges.hpp"
 
 namespace forebay::order {
@@ -44,12 +45,13 @@ class Judge {
   virtual void unmapped(const Access& a, RowId row, std::uint64_t lo, std::uint64_t hi, const Moment& m) = 0;
 
   // What else a walk over a tape passes: each row before its touches; lost rows; an item with uses that the tape does
-  // not show; an alloc; a moment by which bytes are given back, by a free or by the host.
+  // not show;
+  // an alloc.
   virtual void row(RowId) {}
   virtual void gap() {}
   virtual void incomplete(const Moment&) {}
+  virtual void vague(const Moment&) {}  // an item with a use that may be a read or a write
   virtual void allocated(const Block&, const Moment&) {}
-  virtual void released(const Moment&) {}
 };
 
 // Which earlier touches are forgotten once a later one is ordered after them.
@@ -82,7 +84,7 @@ class Memory {
  private:
   struct Cell {
     std::shared_ptr<Block> life;
-    std::vector<Access> touches;
+    Few<Access, 3> touches;
   };
   using Piece = Ranges<Cell>::Piece;
 

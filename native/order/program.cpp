@@ -52,7 +52,7 @@ void Program::line(const Line& l) {
     case Kind::alloc:
       return alloc(l, *order_, memory_, *judge_);
     case Kind::free:
-      return free(l, *order_, memory_, *judge_);
+      return free(l, *order_, memory_);
     case Kind::record:
     case Kind::wait:
       return wait(l);
@@ -92,7 +92,7 @@ void Program::captured(const Line& l, Capture& capture) {
     case Kind::alloc:
       return alloc(l, capture.order, capture.memory, capture.court);
     case Kind::free:
-      return free(l, capture.order, capture.memory, capture.court);
+      return free(l, capture.order, capture.memory);
     case Kind::record:
       if (event) capture.order.record(l.row, *s, l.thread, *event);
       return;
@@ -114,10 +114,13 @@ void Program::node(const Line& l, Capture& capture) {
 }
 
 void Program::uses(const Line& l, const Moment& m, bool by_host) {
+  bool vague = false;
   for (std::size_t u = l.first_use(); u < l.last_use(); ++u) {
     const Use use = l.use(u);
+    vague |= use.mode == Mode::unknown;
     if (copies_from_pageable(l.kind(), use) == by_host) memory_.touch(l.row, use, l.is(kOverlaps), m);
   }
+  if (vague) judge_->vague(m);
 }
 
 void Program::work(const Line& l) {
@@ -171,7 +174,7 @@ void Program::alloc(const Line& l, Order& order, Spaces& memory, Judge& judge) {
   memory_of(l, memory).alloc(std::move(block), m);
 }
 
-void Program::free(const Line& l, Order& order, Spaces& memory, Judge& judge) {
+void Program::free(const Line& l, Order& order, Spaces& memory) {
   if (!l.has(Column::address)) return;
   Memory& bytes = memory_of(l, memory);
   std::shared_ptr<Block> block = bytes.live_at(l.view.address[l.i]);
@@ -184,7 +187,6 @@ void Program::free(const Line& l, Order& order, Spaces& memory, Judge& judge) {
   }
   const auto in = l.stream() ? l.stream() : block->stream;
   const Moment m = in ? order.release(l.row, *in, l.thread, block->lent) : order.host(l.row, l.thread);
-  judge.released(m);
   bytes.free(l.row, block, in, m);
 }
 
@@ -217,7 +219,6 @@ void Program::take_away(const Line& l) {
   const std::uint64_t lo = l.view.address[l.i], hi = lo + l.view.size[l.i];
   const bool waits = l.is(kImplied) || l.is(kBlocking);
   const Moment m = waits ? order_->device(l.row, l.thread, l.device()) : order_->host(l.row, l.thread);
-  judge_->released(m);
   memory_.of(l.kind() == Kind::unpin ? Space::pinned : Space::device).unmap(l.row, lo, hi, m);
 }
 

@@ -64,7 +64,7 @@ class Program {
   void uses(const Line& l, const Moment& m, bool by_host);
   void host_access(const Line& l);
   void alloc(const Line& l, Order& order, Spaces& memory, Judge& judge);
-  void free(const Line& l, Order& order, Spaces& memory, Judge& judge);
+  void free(const Line& l, Order& order, Spaces& memory);
   void memory_row(const Line& l);
   void take_away(const Line& l);
   void wait(const Line& l);

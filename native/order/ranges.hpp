@@ -1,5 +1,6 @@
-// ranges: disjoint byte ranges with a value each, split and joined as they are looked at. A B+ tree of two levels:
-// blocks come and go in the middle, and looking up costs two binary searches in flat memory.
+// ranges: disjoint byte ranges with a value each, split and joined as they are looked at. A B+ tree of two levels,
+// since blocks come and go in the middle; and a table of whole pieces by their first byte, since most uses are of a
+// whole block.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +15,10 @@ class Ranges {
  public:
   struct Piece {
     std::uint64_t lo = 0, hi = 0;  // bytes [lo, hi)
-    std::unique_ptr<T> value;
+    T value;
   };
+
+  Ranges() : whole_(kWhole, nullptr) {}
 
   std::size_t size() const { return count_; }
 
@@ -23,10 +26,14 @@ class Ranges {
   // ranges. Returns the number of pieces.
   template <class F>
   std::size_t cover(std::uint64_t lo, std::uint64_t hi, F f) {
+    if (Piece* piece = whole_[slot(lo)]; piece != nullptr && piece->lo == lo && piece->hi == hi) {
+      f(*piece);
+      return 1;
+    }
     std::size_t pieces = 0;
-    for (Place at; lo < hi; ++pieces) {
-      at = fit(lo, hi);
-      Piece& piece = get(at);
+    for (; lo < hi; ++pieces) {
+      Piece& piece = get(fit(lo, hi));
+      whole_[slot(lo)] = &piece;
       f(piece);
       lo = piece.hi;
     }
@@ -40,8 +47,9 @@ class Ranges {
   }
 
   T* find(std::uint64_t address) {
+    if (Piece* piece = whole_[slot(address)]; piece != nullptr && piece->lo == address) return &piece->value;
     const Place at = first_after(address);
-    return valid(at) && get(at).lo <= address ? get(at).value.get() : nullptr;
+    return valid(at) && get(at).lo <= address ? &get(at).value : nullptr;
   }
 
   // Joins neighbours within [lo, hi) and at its ends whose values are the same.
@@ -51,8 +59,8 @@ class Ranges {
     while (valid(at) && get(at).lo <= hi) {
       const Place after = next(at);
       if (!valid(after) || get(after).lo > hi) return;
-      if (get(at).hi == get(after).lo && same(*get(at).value, *get(after).value)) {
-        get(at).hi = get(after).hi;
+      if (get(at).hi == get(after).lo && same(get(at).value, get(after).value)) {
+        end_at(at, get(after).hi);
         erase(after);
       } else {
         at = after;
@@ -68,42 +76,54 @@ class Ranges {
 
   template <class Unwanted>
   void erase_if(Unwanted unwanted) {
-    for (auto& leaf : leaves_) count_ -= std::erase_if(*leaf, [&](Piece& p) { return unwanted(p); });
-    std::erase_if(leaves_, [](const auto& leaf) { return leaf->empty(); });
+    std::fill(whole_.begin(), whole_.end(), nullptr);
     firsts_.clear();
-    for (const auto& leaf : leaves_) firsts_.push_back(leaf->front().lo);
+    for (Leaf& leaf : leaves_) {
+      count_ -= std::erase_if(leaf.pieces, [&](const auto& piece) { return unwanted(*piece); });
+      leaf.ends.clear();
+      for (const auto& piece : leaf.pieces) leaf.ends.push_back(piece->hi);
+    }
+    std::erase_if(leaves_, [](const Leaf& leaf) { return leaf.pieces.empty(); });
+    for (const Leaf& leaf : leaves_) firsts_.push_back(leaf.pieces.front()->lo);
   }
 
  private:
-  static constexpr std::size_t kMost = 64;  // pieces a leaf
-  using Leaf = std::vector<Piece>;
+  static constexpr std::size_t kMost = 64;        // pieces a leaf
+  static constexpr std::size_t kWhole = 1 << 15;  // entries of the table of whole pieces
+  struct Leaf {
+    std::vector<std::uint64_t> ends;
+    std::vector<std::unique_ptr<Piece>> pieces;
+  };
   struct Place {
     std::size_t leaf = 0, index = 0;
   };
 
+  // Fibonacci hashing: blocks begin at multiples of powers of two.
+  static std::size_t slot(std::uint64_t lo) { return (lo * 0x9E3779B97F4A7C15u) >> 49; }
+
   bool valid(Place at) const { return at.leaf < leaves_.size(); }
-  Piece& get(Place at) { return (*leaves_[at.leaf])[at.index]; }
+  Piece& get(Place at) { return *leaves_[at.leaf].pieces[at.index]; }
   Place next(Place at) const {
-    return at.index + 1 < leaves_[at.leaf]->size() ? Place{at.leaf, at.index + 1} : Place{at.leaf + 1, 0};
+    return at.index + 1 < leaves_[at.leaf].ends.size() ? Place{at.leaf, at.index + 1} : Place{at.leaf + 1, 0};
   }
+  void end_at(Place at, std::uint64_t hi) { leaves_[at.leaf].ends[at.index] = get(at).hi = hi; }
 
   // The first piece that ends after `address`.
   Place first_after(std::uint64_t address) const {
     const auto above = std::upper_bound(firsts_.begin(), firsts_.end(), address);
     if (above == firsts_.begin()) return {0, 0};
     const auto leaf = static_cast<std::size_t>(above - firsts_.begin()) - 1;
-    const Leaf& pieces = *leaves_[leaf];
-    const auto found = std::upper_bound(pieces.begin(), pieces.end(), address,
-                                        [](std::uint64_t a, const Piece& p) { return a < p.hi; });
-    if (found == pieces.end()) return {leaf + 1, 0};
-    return {leaf, static_cast<std::size_t>(found - pieces.begin())};
+    const auto& ends = leaves_[leaf].ends;
+    const auto found = std::upper_bound(ends.begin(), ends.end(), address);
+    if (found == ends.end()) return {leaf + 1, 0};
+    return {leaf, static_cast<std::size_t>(found - ends.begin())};
   }
 
   // The piece that begins at lo and ends at hi or before, made by splitting or anew.
   Place fit(std::uint64_t lo, std::uint64_t hi) {
     Place at = first_after(lo);
-    if (!valid(at) || get(at).lo >= hi) return insert(at, {lo, hi, std::make_unique<T>()});
-    if (get(at).lo > lo) return insert(at, {lo, get(at).lo, std::make_unique<T>()});
+    if (!valid(at) || get(at).lo >= hi) return insert(at, std::make_unique<Piece>(Piece{lo, hi, T{}}));
+    if (get(at).lo > lo) return insert(at, std::make_unique<Piece>(Piece{lo, get(at).lo, T{}}));
     if (get(at).lo < lo) {
       split(at, lo);
       at = first_after(lo);
@@ -116,53 +136,60 @@ class Ranges {
   }
 
   void split(Place at, std::uint64_t where) {
-    Piece& whole = get(at);
-    Piece rest{where, whole.hi, std::make_unique<T>(*whole.value)};
-    whole.hi = where;
+    auto rest = std::make_unique<Piece>(Piece{where, get(at).hi, get(at).value});
+    end_at(at, where);
     insert(next(at), std::move(rest));
   }
 
-  Place insert(Place at, Piece piece) {
+  Place insert(Place at, std::unique_ptr<Piece> piece) {
     ++count_;
     if (leaves_.empty()) {
-      leaves_.push_back(std::make_unique<Leaf>());
-      firsts_.push_back(piece.lo);
+      leaves_.emplace_back();
+      firsts_.push_back(piece->lo);
       at = {0, 0};
     } else if (!valid(at) || (at.index == 0 && at.leaf > 0)) {
-      at = {at.leaf - 1, leaves_[at.leaf - 1]->size()};
+      at = {at.leaf - 1, leaves_[at.leaf - 1].ends.size()};
     }
-    Leaf& leaf = *leaves_[at.leaf];
-    leaf.insert(leaf.begin() + static_cast<std::ptrdiff_t>(at.index), std::move(piece));
-    firsts_[at.leaf] = leaf.front().lo;
-    return leaf.size() > kMost ? halve(at) : at;
+    Leaf& leaf = leaves_[at.leaf];
+    const auto offset = static_cast<std::ptrdiff_t>(at.index);
+    leaf.ends.insert(leaf.ends.begin() + offset, piece->hi);
+    leaf.pieces.insert(leaf.pieces.begin() + offset, std::move(piece));
+    firsts_[at.leaf] = leaf.pieces.front()->lo;
+    return leaf.ends.size() > kMost ? halve(at) : at;
   }
 
   Place halve(Place at) {
-    Leaf& leaf = *leaves_[at.leaf];
-    auto upper = std::make_unique<Leaf>();
-    const auto middle = leaf.begin() + static_cast<std::ptrdiff_t>(leaf.size() / 2);
-    upper->assign(std::make_move_iterator(middle), std::make_move_iterator(leaf.end()));
-    leaf.erase(middle, leaf.end());
-    firsts_.insert(firsts_.begin() + static_cast<std::ptrdiff_t>(at.leaf) + 1, upper->front().lo);
-    leaves_.insert(leaves_.begin() + static_cast<std::ptrdiff_t>(at.leaf) + 1, std::move(upper));
-    const std::size_t kept = leaves_[at.leaf]->size();
+    Leaf& leaf = leaves_[at.leaf];
+    const std::size_t kept = leaf.ends.size() / 2;
+    const auto middle = static_cast<std::ptrdiff_t>(kept), after = static_cast<std::ptrdiff_t>(at.leaf) + 1;
+    Leaf upper;
+    upper.ends.assign(leaf.ends.begin() + middle, leaf.ends.end());
+    upper.pieces.assign(std::make_move_iterator(leaf.pieces.begin() + middle),
+                        std::make_move_iterator(leaf.pieces.end()));
+    leaf.ends.resize(kept);
+    leaf.pieces.resize(kept);
+    firsts_.insert(firsts_.begin() + after, upper.pieces.front()->lo);
+    leaves_.insert(leaves_.begin() + after, std::move(upper));
     return at.index < kept ? at : Place{at.leaf + 1, at.index - kept};
   }
 
   void erase(Place at) {
     --count_;
-    Leaf& leaf = *leaves_[at.leaf];
-    leaf.erase(leaf.begin() + static_cast<std::ptrdiff_t>(at.index));
-    if (leaf.empty()) {
+    Leaf& leaf = leaves_[at.leaf];
+    if (Piece*& remembered = whole_[slot(get(at).lo)]; remembered == &get(at)) remembered = nullptr;
+    leaf.ends.erase(leaf.ends.begin() + static_cast<std::ptrdiff_t>(at.index));
+    leaf.pieces.erase(leaf.pieces.begin() + static_cast<std::ptrdiff_t>(at.index));
+    if (leaf.ends.empty()) {
       leaves_.erase(leaves_.begin() + static_cast<std::ptrdiff_t>(at.leaf));
       firsts_.erase(firsts_.begin() + static_cast<std::ptrdiff_t>(at.leaf));
     } else {
-      firsts_[at.leaf] = leaf.front().lo;
+      firsts_[at.leaf] = leaf.pieces.front()->lo;
     }
   }
 
   std::vector<std::uint64_t> firsts_;  // where each leaf begins
-  std::vector<std::unique_ptr<Leaf>> leaves_;
+  std::vector<Leaf> leaves_;
+  std::vector<Piece*> whole_;  // pieces by a hash of their first byte, the latest of each
   std::size_t count_ = 0;
 };
 

@@ -40,6 +40,36 @@ class Race:
     @property
     def certain(self) -> bool: ...
 
+class Need(enum.Enum):
+    """What becomes of a unit of edges."""
+
+    needed = 0
+
+    needless = 1
+
+    idle = 2
+
+    not_judged = 3
+
+class Needed:
+    """Which waits and syncs of a tape are needed."""
+
+    def __init__(self, streams: Sequence[tuple[forebay._core.tape.StreamClass | None, int]], pools: Sequence[tuple[forebay._core.tape.Space, bool]], threads: int, uses: bool) -> None:
+        """
+        Tables as for Engine, holding every stream of the tape; how many threads it has; whether it shows uses.
+        """
+
+    def feed(self, tape: object) -> None:
+        """The next rows."""
+
+    def judge(self, units: Sequence[tuple[Sequence[int], int, bool]]) -> list[tuple[Need, int]]:
+        """
+        Of units as (rows, rank, judged): (need, orderings that it alone adds) each. Once only.
+        """
+
+    def carries(self, rows: Sequence[int], most: int) -> list[tuple[int, int]]:
+        """Pairs of rows that nothing but these rows and what is dropped orders."""
+
 class Engine:
     """Finds races while the chunks of a tape pass."""
 
