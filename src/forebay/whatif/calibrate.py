@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from forebay._core import allocator, emulate
 from forebay._core.allocator import Addresses, Limits, Outcome, SegmentAction, Step
+from forebay.sources.heap_state import HeapState
 from forebay.tape import Kind, Sees, Tape
 from forebay.units import size
 from forebay.whatif.settings import AllocatorSettings, recorded
@@ -200,9 +201,10 @@ def _calibrated(
     device: int, tape: Tape, steps: Steps, settings: AllocatorSettings, cap: int | None, pressure: _Pressure
 ) -> Calibrated:
     steps, outcome = _run(steps, settings, cap, pressure.capacity)
-    found = _divergence(steps, outcome)
-    if found is None and Sees.BEGINNING not in tape.sees:
-        found = (0, "the history begins in mid-life: what was there before can only be inferred")
+    if Sees.BEGINNING in tape.sees:
+        found = _divergence(steps, outcome)
+    else:
+        found = (0, "the history begins in mid-life: in what order the heap came to be that it finds can only be guessed")
     row, why = found or (None, "")
     span = None if cap is None or pressure.high is None else (pressure.low, pressure.high)
     return Calibrated(device, steps, settings, cap, span, pressure.capacity, found is None, row, why, outcome)
@@ -215,14 +217,15 @@ def _better(a: Calibrated, b: Calibrated) -> Calibrated:
     return b if b.exact or b.first_divergence is None or b.first_divergence > a.first_divergence else a
 
 
-def calibrate(tape: Tape, device: int = 0, *, cap: int | None = None) -> Calibrated:
+def calibrate(tape: Tape, device: int = 0, *, cap: int | None = None, before: HeapState | None = None) -> Calibrated:
     """The device's history under its own settings, compared with what the recording shows.
 
-    `cap` (bytes) is a memory cap that the run may have had; it is used where it is possible, else one that is.
+    `cap` (bytes) is a memory cap that the run may have had; it is used where it is possible, else one that is. `before` is the heap
+    before the first row.
     """
     told = tape.provenance.get("settings")
     settings = recorded(told if isinstance(told, dict) else None)
-    steps = steps_of(tape, device)
+    steps = steps_of(tape, device, before)
     pressure = _pressure(tape, steps, settings)
     best: Calibrated | None = None
     for candidate in _candidates(cap, pressure):

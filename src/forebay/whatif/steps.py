@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from forebay._core import allocator
 from forebay._core.allocator import SegmentAction, Step
 from forebay.errors import BadInput
+from forebay.sources.heap_state import HeapState
 from forebay.tape import Kind, Sees, Tape
 
 __all__ = ["Segments", "Steps", "devices", "freed_at_request", "steps_of", "with_bursts"]
@@ -103,13 +104,40 @@ class Steps:
 
 
 def devices(tape: Tape) -> list[int]:
-    """The devices that the tape's memory rows name, in order."""
-    rows = tape.where(*_KINDS)
+    """The devices that have a history in the tape: at least one request, served or refused; in order."""
+    rows = tape.where(Kind.alloc, Kind.oom)
     return sorted({int(d) for d in np.unique(tape.columns["device"][rows])}) if tape.has("device") else [0] if len(rows) else []
 
 
-def _column(tape: Tape, name: str, rows: Array) -> Array:
-    return tape.columns[name][rows] if tape.has(name) else np.zeros(len(rows), "u8")
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The rows of one device's memory, those before the tape's first (row -1) included: a column each."""
+
+    row: Array
+    kind: Array
+    address: Array
+    size: Array
+    requested: Array
+    stream: Array
+    pool: Array
+    site: Array
+
+
+def _rows(tape: Tape, device: int, before: HeapState) -> _Rows:
+    """What the tape says, behind an alloc (and a free where it waits) for each block that was there before."""
+    at, old = _memory_rows(tape, device), before.device(device).blocks
+    waiting = old[old["pending"] != 0]
+    first = np.array([int(Kind.alloc)] * len(old) + [int(Kind.free)] * len(waiting), "u1")
+
+    def column(name: str) -> Array:
+        told = tape.columns[name][at] if tape.has(name) else np.zeros(len(at), "u8")
+        return np.concatenate([old[name], waiting[name], told]).astype("u8") if len(old) else told
+
+    return _Rows(
+        np.concatenate([np.full(len(first), -1), at]),
+        np.concatenate([first, tape.columns["kind"][at]]),
+        *(column(name) for name in ("address", "size", "requested", "stream", "pool", "site")),
+    )
 
 
 def _memory_rows(tape: Tape, device: int) -> Array:
@@ -181,20 +209,14 @@ def _private_pools(tape: Tape) -> tuple[Array, tuple[tuple[int, int], ...]]:
     return np.array([0 if p.private is None else 1 + private.index(p.private) for p in tape.sides.pools], "u4"), tuple(private)
 
 
-def _places(tape: Tape, rows: Array) -> tuple[Array, tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]:
+def _places(tape: Tape, rows: _Rows) -> tuple[Array, tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]:
     numbers, private = _private_pools(tape)
-    stream = _column(tape, "stream", rows).astype("i8")
-    pool = _column(tape, "pool", rows).astype("i8")
-    pool = numbers[pool].astype("i8") if len(numbers) and tape.has("pool") else np.zeros(len(rows), "i8")
+    stream = rows.stream.astype("i8")
+    pool = numbers[rows.pool.astype("i8")].astype("i8") if len(numbers) and tape.has("pool") else np.zeros(len(stream), "i8")
     unique, place = np.unique(pool << 32 | stream, return_inverse=True)
     handles = [s.handle if s.handle is not None else i for i, s in enumerate(tape.sides.streams)]
     pairs = [(int(key) >> 32, int(key) & 0xFFFFFFFF) for key in unique]
     return place.astype("u4"), tuple((p, handles[s] if s < len(handles) else s) for p, s in pairs), private
-
-
-def _requests(tape: Tape, rows: Array, kind: Array) -> Array:
-    size, asked = _column(tape, "size", rows), _column(tape, "requested", rows)
-    return np.where((asked == 0) | (kind == int(Kind.oom)), size, asked).astype("u8")
 
 
 def _judged_bursts(kind: Array, site: Array | None) -> tuple[Array, Array]:
@@ -234,42 +256,45 @@ def _codes(kind: Array, handle: Array, turn: Array) -> tuple[Array, Array]:
     return code, waits
 
 
-def _recorded_segments(kind: Array, address: Array, size: Array, rows: Array) -> Segments:
-    at = np.flatnonzero(_is(kind, *_ACTIONS))
+def _recorded_segments(rows: _Rows) -> Segments:
+    at = np.flatnonzero(_is(rows.kind, *_ACTIONS))
     table = np.zeros(256, "u1")
     for k, action in _ACTIONS.items():
         table[int(k)] = int(action)
-    return Segments(table[kind[at]], address[at].astype("u8"), size[at].astype("u8"), rows[at])
+    return Segments(table[rows.kind[at]], rows.address[at].astype("u8"), rows.size[at].astype("u8"), rows.row[at])
 
 
-def steps_of(tape: Tape, device: int = 0) -> Steps:
-    """The history of one device. Frees of allocations that the tape does not show are left out.
+def steps_of(tape: Tape, device: int = 0, before: HeapState | None = None) -> Steps:
+    """The history of one device. `before` is the heap before the first row: its blocks are allocated first, in the order of their
+    addresses, since nobody knows the true one. Frees of allocations that are not known are left out.
 
     Where rows of the tape give memory back and no stack tells why, a `burst` stands: calibration finds out which of them were
     empty_cache.
     """
-    rows = _memory_rows(tape, device)
-    kind, address = tape.columns["kind"][rows], _column(tape, "address", rows)
-    handle, turn = _lives(kind, address)
+    rows = _rows(tape, device, before or HeapState())
+    kind = rows.kind
+    handle, turn = _lives(kind, rows.address)
     code, waits = _codes(kind, handle, turn)
-    burst, pressed = _judged_bursts(kind, _column(tape, "site", rows) if Sees.SITES in tape.sees else None)
+    burst, pressed = _judged_bursts(kind, rows.site if Sees.SITES in tape.sees and tape.has("site") else None)
     code = np.where(burst != 255, burst, code)
     place, places, private = _places(tape, rows)
+    asked = np.where((rows.requested == 0) | (kind == int(Kind.oom)), rows.size, rows.requested)
     order = np.argsort(_after_retry(kind, waits), kind="stable")
     order = order[code[order] != 255]
-    asks = np.flatnonzero(kind == int(Kind.alloc))
+    allocs = np.flatnonzero(kind == int(Kind.alloc))
     return Steps(
         step=code[order],
         handle=np.maximum(handle[order], 0).astype("u4"),
         place=place[order],
-        bytes=_requests(tape, rows, kind)[order],
-        row=rows[order],
+        bytes=asked[order].astype("u8"),
+        row=rows.row[order],
         places=places,
         private=private,
-        address=address[asks].astype("u8"),
-        site=_column(tape, "site", rows)[asks].astype("u4"),
-        segments=_recorded_segments(kind, address, _column(tape, "size", rows), rows),
-        pressed=np.union1d(rows[pressed], rows[kind == int(Kind.oom)]),
+        address=rows.address[allocs].astype("u8"),
+        site=rows.site[allocs].astype("u4"),
+        segments=_recorded_segments(rows),
+        pressed=np.union1d(rows.row[pressed], rows.row[kind == int(Kind.oom)]),
+        opening=int(np.count_nonzero(rows.row[order] < 0)),
         traits=((False, False),) * (1 + len(private)),
     )
 
