@@ -1,0 +1,82 @@
+// clock: how far one stream has got, counted in epochs. An epoch is what was freed between two records on the stream;
+// on a stream whose lifetime is ours it is closed lazily, by the first who asks whether it is complete, so that a free
+// records nothing and many frees share one event. What a block does with an epoch is lane.hpp's.
+//
+// Note [A close comes first]: a free reads the open epoch's number after its last use was issued. Closing first moves
+// the number on and then records the event, so whatever carries the old number was issued before the record.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "driver/port.hpp"
+#include "pool/block.hpp"
+
+namespace forebay {
+
+class Domain;
+
+// Whether a handle stays this stream's for as long as blocks are freed on it. `ours`: it does, and its end is told
+// (Domain::ending). `foreign`: it may be destroyed behind our back, so each free records at once.
+enum class Lifetime : std::uint8_t { ours, foreign };
+
+class Clock {
+ public:
+  Clock(Domain& domain, std::uint64_t id, StreamHandle handle, Lifetime lifetime)
+      : domain_(domain), id_(id), handle_(handle), lifetime_(lifetime) {}
+
+  std::uint64_t id() const { return id_; }
+  std::atomic<std::uint32_t> on_tape{0};  // the stream's id in the tape's side table
+  // The epoch of a free made now. On a foreign stream it is closed at once; a failed record is no error here: the
+  // epoch then completes with a later record, or when the stream is known to be idle.
+  std::uint64_t at_free();
+  // The epoch of a block that becomes this stream's to reuse now, at no free on it.
+  std::uint64_t at_settle() const { return open_.load(std::memory_order_acquire); }
+  bool passed(std::uint64_t epoch) const { return epoch <= done_.load(std::memory_order_acquire); }
+  // The same, after looking: records where no event covers the epoch yet, and queries. Never waits.
+  bool reached(std::uint64_t epoch);
+  // Whether whatever this stream does next comes after the point: its own past, a completed one, or one an edge told.
+  bool sees(Point point) const;
+
+  Point mark();                                 // everything issued so far: the end of an epoch, without a record
+  std::vector<Point> seen() const;              // what edges told
+  void learn(const std::vector<Point>& points);  // this stream waited for them
+  void complete(std::uint64_t epoch);           // the host knows it complete
+  void end();                                   // its stream is about to be destroyed: the last record is made here
+  bool ended() const { return ended_.load(std::memory_order_acquire); }
+  // Nothing is left of its stream: its end was told and, after looking, all that it was given is complete.
+  bool over() { return ended() && reached(open_.load(std::memory_order_acquire)); }
+  // No event covers the epoch and none can any more: only who knows the device idle can tell that it is complete.
+  bool lost(std::uint64_t epoch) const;
+  // An event that covers `epoch`, for a wait on another stream; none where it could not be recorded.
+  std::optional<EventHandle> event_of(std::uint64_t epoch);
+  void drop_events();
+
+ private:
+  struct Closed {
+    std::uint64_t epoch;
+    EventHandle event;
+  };
+  std::uint64_t covered() const { return closed_.empty() ? done_.load() : closed_.back().epoch; }
+  std::uint64_t advance();  // ends the open epoch in number
+  bool alive();             // the handle still is this stream
+  bool record();
+  void poll();
+
+  Domain& domain_;
+  const std::uint64_t id_;
+  const StreamHandle handle_;
+  const Lifetime lifetime_;
+  std::atomic<std::uint64_t> open_{1}, done_{0};
+  std::atomic<bool> ended_{false};
+  mutable std::mutex mutex_;     // guards what follows; a leaf: no other lock of ours but the domain's events under it
+  std::deque<Closed> closed_;    // in order, not yet known complete
+  std::vector<Point> seen_;
+};
+
+}  // namespace forebay

@@ -1,0 +1,88 @@
+// domain: what all pools of one device share: its driver, its streams' clocks, whether it still answers, and each other.
+// It is told of streams and of edges between them; it finds out nothing by itself. Memory is pool.hpp's.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "driver/port.hpp"
+#include "pool/clock.hpp"
+
+namespace forebay {
+
+class Pool;
+
+// A place in the device's order: everything that one stream had been given, and all that it was known to come after.
+using Mark = std::vector<Point>;
+
+class Domain {
+ public:
+  // Lets time pass while a pool waits. A simulated device's time is not the host's.
+  using Nap = std::function<void(std::chrono::nanoseconds)>;
+
+  Domain(Driver& driver, int device, Nap nap = &sleep);
+  ~Domain();
+  Domain(const Domain&) = delete;
+  Domain& operator=(const Domain&) = delete;
+
+  Driver& driver() { return driver_; }
+  int device() const { return device_; }
+  void nap(std::chrono::nanoseconds time) const { nap_(time); }
+
+  // Makes a stream known and returns its id, which all else goes by. Known streams stay as they were.
+  Result<std::uint64_t> adopt(StreamHandle handle, Lifetime lifetime);
+  void tape_id(std::uint64_t stream, std::uint32_t id);  // what rows call it; the stream's own id until told
+  Clock* clock(std::uint64_t stream) const;  // null where the stream was never adopted
+  void ending(std::uint64_t stream);         // to be called before the stream is destroyed
+
+  // Edges. `mark` just before a record or a sync, `ordered` after a stream was told to wait for that record, `reached`
+  // when the host knows it complete. A stream that was never adopted has nothing to tell.
+  Mark mark(std::uint64_t stream);
+  void ordered(std::uint64_t stream, const Mark& mark);
+  void reached(const Mark& mark);
+
+  // After a sticky error, after deinitialisation and in a forked child no driver call is made any more.
+  bool dead() const {
+    return fatal_.load(std::memory_order_relaxed) != Status::ok ||
+           forks_ != forks_seen.load(std::memory_order_relaxed);
+  }
+  Status fatal() const;           // why
+  void note(Status status);  // remembers a status that ends everything
+
+  Result<EventHandle> event();
+  void recycle(EventHandle event);
+  void discard(EventHandle event);  // one that answered with an error
+
+  void join(Pool* pool);
+  void leave(Pool* pool);
+  // Calls `visit` on every pool but `except`, under a lock: it may take lanes' locks and may not wait.
+  template <class F>
+  void siblings(const Pool* except, F visit) {
+    std::lock_guard lock(pools_mutex_);
+    for (Pool* pool : pools_)
+      if (pool != except) visit(*pool);
+  }
+
+  static std::atomic<std::uint32_t> forks_seen;  // how many forks lie between the first process and this one
+
+ private:
+  static void sleep(std::chrono::nanoseconds time);
+
+  Driver& driver_;
+  const int device_;
+  const Nap nap_;
+  const std::uint32_t forks_;
+  std::atomic<Status> fatal_{Status::ok};
+  mutable std::mutex clocks_mutex_, events_mutex_, pools_mutex_;
+  std::unordered_map<std::uint64_t, std::unique_ptr<Clock>> clocks_;
+  std::vector<EventHandle> events_;
+  std::vector<Pool*> pools_;
+};
+
+}  // namespace forebay

@@ -1,0 +1,98 @@
+// figures: pool.hpp's gauges, and the verdict when a request cannot be served.
+#include <algorithm>
+
+#include "pool/pool.hpp"
+
+namespace forebay {
+
+Gauges Pool::gauges() const { return collect(nullptr); }
+
+Gauges Pool::gauges(std::uint64_t stream) const { return collect(table_.find(stream)); }
+
+Gauges Pool::collect(const Lane* one) const {
+  Gauges g;
+  g.reserved = reserved();
+  for (Lane* lane : lanes()) {
+    std::lock_guard lock(lane->mutex);
+    lane->drain();
+    const LaneFigures& f = lane->figures;
+    g.allocated += f.allocated;
+    g.requested += f.requested;
+    g.pending += f.pending;
+    g.releasable += f.releasable;
+    g.hits += f.hits;
+    g.misses += f.misses;
+    const std::uint64_t after_waits = lane->largest_after_waits();
+    g.largest_free_if_idle = std::max(g.largest_free_if_idle, after_waits);
+    if (one != nullptr && lane != one) continue;
+    g.largest_free = std::max(g.largest_free, lane->largest());
+    g.largest_free_after_waits = std::max(g.largest_free_after_waits, after_waits);
+  }
+  g.active = g.allocated + g.pending;
+  g.cached = g.reserved - std::min(g.reserved, g.active);
+  g.stranded = g.cached - std::min(g.cached, g.releasable);
+  g.largest_servable = std::max(g.largest_free_if_idle, growth_room(g.releasable));
+  g.driver_allocs = driver_allocs_;
+  g.driver_frees = driver_frees_;
+  g.retries = retries_;
+  g.ooms = ooms_;
+  return g;
+}
+
+// The largest segment that could be had once this pool's wholly idle ones are given back.
+std::uint64_t Pool::growth_room(std::uint64_t releasable) const {
+  const std::uint64_t kept = reserved() - std::min(reserved(), releasable);
+  const std::uint64_t below_limit = options_.limit ? *options_.limit - std::min(*options_.limit, kept) : kLargestRequest;
+  return std::min(below_limit, device_free() + releasable) / kQuantum * kQuantum;
+}
+
+std::uint64_t Pool::device_free() const {
+  if (domain_.dead()) return 0;
+  const Result<MemoryInfo> info = domain_.driver().memory_info(domain_.device());
+  return info.ok() ? info->free_bytes : 0;
+}
+
+// Idle bytes of the device's other pools.
+std::uint64_t Pool::siblings_idle() const {
+  std::uint64_t bytes = 0;
+  domain_.siblings(this, [&](const Pool& pool) {
+    for (Lane* lane : pool.lanes()) {
+      std::lock_guard lock(lane->mutex);
+      bytes -= lane->figures.allocated;
+    }
+    bytes += pool.reserved();
+  });
+  return bytes;
+}
+
+// Idle bytes inside reserved, as many as asked: a matter of shape. Fewer: of size.
+Verdict Pool::verdict(const Gauges& g, const Need& need) const {
+  if (g.largest_free_after_waits >= need.bytes) return Verdict::pending;
+  if (g.largest_free_if_idle >= need.bytes) return Verdict::stranded;
+  if (g.free() >= need.bytes) return Verdict::fragmented;
+  const std::uint64_t room = device_free();
+  if (options_.limit && room >= need.bytes && g.reserved + need.bytes > *options_.limit) return Verdict::capped;
+  return room + g.free() + siblings_idle() >= need.bytes ? Verdict::stranded : Verdict::full;
+}
+
+void Pool::give_up(std::uint64_t stream, const Need& need) {
+  if (domain_.dead()) refuse_dead();
+  ooms_.fetch_add(1, std::memory_order_relaxed);
+  PoolFault fault(PoolFault::Code::exhausted);
+  fault.asked = need.requested;
+  fault.stream = stream;
+  fault.gauges = gauges(stream);
+  fault.limit = options_.limit;
+  fault.verdict = verdict(fault.gauges, need);
+  fault.awaited = awaited();
+  throw fault;
+}
+
+void Pool::refuse_dead() const {
+  PoolFault fault(PoolFault::Code::driver);
+  fault.status = domain_.fatal();
+  fault.call = "alloc";
+  throw fault;
+}
+
+}  // namespace forebay

@@ -1,0 +1,287 @@
+// miss: pool.hpp's slow paths: what happens when a stream's own lists have nothing that fits.
+//
+// Note [The order of a miss]. A miss reclaims what has completed and searches again, here and in other streams' lists;
+// then it grows. Only when it cannot grow does it wait, search again, give back idle segments and retry. Nothing is
+// locked across a wait, a driver allocation or a driver free.
+#include <algorithm>
+
+#include "pool/pool.hpp"
+
+namespace forebay {
+namespace {
+constexpr std::chrono::nanoseconds kShortestNap{20'000}, kLongestNap{1'000'000};
+
+std::vector<Point> not_reached(const std::vector<Point>& points) {
+  std::vector<Point> left;
+  for (const Point& p : points)
+    if (!p.clock->reached(p.epoch) && !p.clock->lost(p.epoch)) left.push_back(p);
+  return left;
+}
+}  // namespace
+
+Block* Pool::miss(Lane& lane, const Need& need) {
+  settle();
+  if (Block* block = search(lane, need)) return block;
+  if (Block* block = grow(lane, need)) return block;
+  return exhausted(lane, need);
+}
+
+Block* Pool::exhausted(Lane& lane, const Need& need) {
+  const std::uint64_t stream = lane.clock().id();
+  wait_for_frees(stream, need);
+  expel_guests();
+  if (Block* block = search_everywhere(lane, need)) return block;
+  if (Block* block = grow(lane, need)) return block;
+  retries_.fetch_add(1, std::memory_order_relaxed);
+  if (give_back(least_segment(need.bytes)) > 0)
+    if (Block* block = grow(lane, need)) return block;
+  if (siblings_give_back(least_segment(need.bytes)) > 0)
+    if (Block* block = grow(lane, need)) return block;
+  // The driver's own memory may be in pieces.
+  if (give_back(kLargestRequest) + siblings_give_back(kLargestRequest) > 0)
+    if (Block* block = grow(lane, need)) return block;
+  if (Block* block = search_everywhere(lane, need)) return block;
+  give_up(stream, need);
+}
+
+// Pending blocks whose points are past become free again.
+void Pool::settle() {
+  for (Lane* lane : lanes()) {
+    std::vector<Point> points;
+    {
+      std::lock_guard lock(lane->mutex);
+      lane->drain();
+      points = lane->awaited();
+    }
+    for (const Point& p : points) p.clock->reached(p.epoch);
+    std::vector<Block*> ripe;
+    {
+      std::lock_guard lock(lane->mutex);
+      ripe = lane->ripe();
+    }
+    if (options_.tape != nullptr)
+      for (const Block* block : ripe) tell(Kind::reclaim, *block, lane->clock());
+    std::lock_guard lock(lane->mutex);
+    lane->settle(ripe);
+  }
+}
+
+Block* Pool::search(Lane& lane, const Need& need) {
+  {
+    std::lock_guard lock(lane.mutex);
+    if (Block* block = lane.take(need)) return block;
+  }
+  const std::uint64_t bytes = need.size_class ? kSlabBytes : need.bytes;
+  for (Lane* other : lanes()) {
+    if (other == &lane) continue;
+    Block* guest = borrow(
+        *other, [&] { return other->epoch_of_fit(need.shelf, bytes); },
+        [&] { return other->lend_fitting(need.shelf, bytes, lane); });
+    if (guest == nullptr) continue;
+    std::lock_guard lock(lane.mutex);
+    return lane.receive(guest, need);
+  }
+  return nullptr;
+}
+
+Block* Pool::search_everywhere(Lane& lane, const Need& need) {
+  const Need plain{need.requested, need.bytes, need.shelf, std::nullopt};
+  {
+    std::lock_guard lock(lane.mutex);
+    if (Block* block = lane.take(need)) return block;
+    lane.dissolve_idle_slabs();
+    if (Block* block = lane.take_anywhere(plain)) return block;
+  }
+  for (Lane* other : lanes()) {
+    if (other == &lane) continue;
+    Block* guest = borrow(
+        *other, [&] { return other->epoch_of_any(need.bytes); },
+        [&] { return other->lend_anything(need.bytes, lane); });
+    if (guest == nullptr) continue;
+    std::lock_guard lock(lane.mutex);
+    return lane.receive(guest, plain);
+  }
+  return nullptr;
+}
+
+// A free block of another lane, once its stream was asked how far it has got: that may take driver calls, so without
+// the lock.
+template <class Epoch, class Lend>
+Block* Pool::borrow(Lane& from, Epoch epoch_of, Lend lend) {
+  std::unique_lock lock(from.mutex);
+  from.drain();
+  const std::optional<std::uint64_t> epoch = epoch_of();
+  if (!epoch) return nullptr;
+  lock.unlock();
+  from.clock().reached(*epoch);
+  lock.lock();
+  return lend();
+}
+
+Block* Pool::grow(Lane& lane, const Need& need) {
+  const std::uint64_t wanted = wanted_segment(need.bytes), least = least_segment(need.bytes);
+  if (Block* block = grow_by(lane, need, wanted)) return block;
+  if (least < wanted)
+    if (Block* block = grow_by(lane, need, least)) return block;
+  // What the limit leaves, where that is no whole segment.
+  const std::uint64_t now = reserved(), left = options_.limit && now < *options_.limit ? *options_.limit - now : 0;
+  const std::uint64_t rest = left / kQuantum * kQuantum;
+  return rest >= need.bytes && rest < least ? grow_by(lane, need, rest) : nullptr;
+}
+
+Block* Pool::grow_by(Lane& lane, const Need& need, std::uint64_t bytes) {
+  if (!claim(bytes)) return nullptr;
+  const Result<Address> address = domain_.driver().malloc(domain_.device(), bytes);
+  domain_.note(address.status());
+  if (!address.ok()) {
+    reserved_.fetch_sub(bytes);
+    if (address.status() == Status::out_of_memory) return nullptr;
+    PoolFault fault(PoolFault::Code::driver);
+    fault.call = "malloc";
+    fault.status = address.status();
+    fault.asked = bytes;
+    throw fault;
+  }
+  driver_allocs_.fetch_add(1, std::memory_order_relaxed);
+  auto segment = std::make_unique<Segment>();
+  segment->address = *address;
+  segment->size = bytes;
+  segment->shelf = need.shelf;
+  std::lock_guard lock(lane.mutex);
+  lane.plant(std::move(segment), 0);
+  Block* block = lane.take(need);
+  return block != nullptr ? block : lane.take_anywhere(need);
+}
+
+// Takes bytes of the limit before the driver is asked, so that two threads cannot both pass it.
+bool Pool::claim(std::uint64_t bytes) {
+  std::uint64_t now = reserved_.load();
+  do {
+    if (options_.limit && (bytes > *options_.limit || now > *options_.limit - bytes)) return false;
+  } while (!reserved_.compare_exchange_weak(now, now + bytes));
+  return true;
+}
+
+std::vector<Point> Pool::awaited_points(const Need& need) const {
+  std::vector<Point> points;
+  for (Lane* lane : lanes()) {
+    std::lock_guard lock(lane->mutex);
+    lane->drain();
+    const std::vector<Point> pending = lane->awaited();
+    points.insert(points.end(), pending.begin(), pending.end());
+    if (const auto epoch = lane->epoch_of_any(need.bytes)) points.push_back({&lane->clock(), *epoch});
+  }
+  return points;
+}
+
+std::vector<std::uint64_t> Pool::awaited() const {
+  std::vector<std::uint64_t> ids;
+  for (Lane* lane : lanes()) {
+    std::lock_guard lock(lane->mutex);
+    for (const Point& p : lane->awaited()) ids.push_back(p.clock->id());
+  }
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  return ids;
+}
+
+void Pool::wait_for_frees(std::uint64_t stream, const Need& need) {
+  std::vector<Point> left = awaited_points(need);
+  std::chrono::nanoseconds waited{0};
+  for (auto nap = kShortestNap; !(left = not_reached(left)).empty() && !domain_.dead(); nap = std::min(nap * 2, kLongestNap)) {
+    if (waited >= options_.wait_limit) break;
+    domain_.nap(nap);
+    waited += nap;
+  }
+  if (domain_.dead()) refuse_dead();
+  settle();
+  if (left.empty() || options_.wait_limit.count() == 0) return;
+  PoolFault fault(PoolFault::Code::pending);
+  fault.asked = need.requested;
+  fault.stream = stream;
+  fault.gauges = gauges(stream);
+  for (const Point& p : left) fault.awaited.push_back(p.clock->id());
+  std::sort(fault.awaited.begin(), fault.awaited.end());
+  fault.awaited.erase(std::unique(fault.awaited.begin(), fault.awaited.end()), fault.awaited.end());
+  fault.waited_ns = waited.count();
+  throw fault;
+}
+
+// Idle guests go home. Their last free was on this lane's stream: home may use them once it got that far.
+void Pool::expel_guests() {
+  for (Lane* lane : lanes()) {
+    std::vector<Block*> guests;
+    {
+      std::lock_guard lock(lane->mutex);
+      lane->drain();
+      lane->dissolve_idle_slabs();
+      guests = lane->expel();
+    }
+    for (Block* guest : guests) {
+      Lane& home = *guest->segment->home;
+      std::lock_guard lock(home.mutex);
+      home.take_home(guest, {&lane->clock(), guest->epoch});
+    }
+  }
+  settle();
+}
+
+std::vector<std::unique_ptr<Segment>> Pool::uproot(std::uint64_t bytes) {
+  std::vector<std::unique_ptr<Segment>> out;
+  std::uint64_t sum = 0;
+  for (Lane* lane : lanes()) {
+    if (sum >= bytes) break;
+    std::lock_guard lock(lane->mutex);
+    lane->drain();
+    for (auto& segment : lane->uproot(bytes - sum)) {
+      sum += segment->size;
+      std::lock_guard count(uprooted_mutex_);
+      uprooted_ += segment->size;
+      out.push_back(std::move(segment));
+    }
+  }
+  return out;
+}
+
+bool Pool::drop(std::unique_ptr<Segment> segment) {
+  const std::uint64_t bytes = segment->size;
+  const Status status = domain_.driver().free(domain_.device(), segment->address);
+  domain_.note(status);
+  if (status == Status::ok) {
+    reserved_.fetch_sub(bytes);
+    driver_frees_.fetch_add(1, std::memory_order_relaxed);
+  } else {
+    Lane& home = *segment->home;
+    std::lock_guard lock(home.mutex);
+    home.plant(std::move(segment), home.clock().at_settle());
+  }
+  std::lock_guard lock(uprooted_mutex_);
+  uprooted_ -= bytes;
+  uprooted_done_.notify_all();
+  return status == Status::ok;
+}
+
+std::uint64_t Pool::give_back(std::uint64_t bytes) {
+  std::uint64_t given = 0;
+  for (auto& segment : uproot(bytes)) {
+    const std::uint64_t size = segment->size;
+    if (drop(std::move(segment))) given += size;
+  }
+  return given;
+}
+
+std::uint64_t Pool::siblings_give_back(std::uint64_t bytes) {
+  std::vector<std::pair<Pool*, std::unique_ptr<Segment>>> segments;
+  domain_.siblings(this, [&](Pool& pool) {
+    if (pool.options().idle == Idle::kept) return;
+    for (auto& segment : pool.uproot(bytes)) segments.emplace_back(&pool, std::move(segment));
+  });
+  std::uint64_t given = 0;
+  for (auto& [pool, segment] : segments) {
+    const std::uint64_t size = segment->size;
+    if (pool->drop(std::move(segment))) given += size;
+  }
+  return given;
+}
+
+}  // namespace forebay

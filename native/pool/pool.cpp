@@ -1,0 +1,143 @@
+#include "pool/pool.hpp"
+
+#include <algorithm>
+
+namespace forebay {
+
+Pool::Pool(Domain& domain, PoolOptions options)
+    : domain_(domain), options_(std::move(options)), rounding_(options_.buckets) {
+  domain_.join(this);
+}
+
+Pool::~Pool() {
+  domain_.leave(this);
+  // A sibling may still be giving back what it took from here.
+  std::unique_lock lock(uprooted_mutex_);
+  uprooted_done_.wait(lock, [this] { return uprooted_ == 0; });
+  if (domain_.dead()) return;
+  for (const auto& lane : lanes_)
+    for (const auto& segment : lane->segments())
+      domain_.note(domain_.driver().free(domain_.device(), segment->address));
+}
+
+Granted Pool::alloc(std::uint64_t bytes, std::uint64_t stream) {
+  if (domain_.dead()) [[unlikely]]
+    refuse_dead();
+  if (bytes > kLargestRequest) [[unlikely]] {
+    PoolFault fault(PoolFault::Code::impossible);
+    fault.asked = bytes;
+    throw fault;
+  }
+  const Need need = rounding_.need(bytes);
+  Lane& lane = lane_of(stream);
+  Block* block = nullptr;
+  {
+    std::lock_guard lock(lane.mutex);
+    lane.drain();
+    block = lane.take(need);
+    ++(block != nullptr ? lane.figures.hits : lane.figures.misses);
+  }
+  if (block == nullptr) block = miss(lane, need);
+  const Granted granted{block->address, block->size};
+  if (options_.tape != nullptr) [[unlikely]]
+    tell(Kind::alloc, *block, lane.clock());
+  return granted;
+}
+
+bool Pool::free(Address address) {
+  if (domain_.dead()) [[unlikely]]
+    return true;
+  Block* block = map_.find(address);
+  if (block == nullptr || block->state.load(std::memory_order_relaxed) != BlockState::live) return false;
+  Lane& lane = *block->holder;
+  if (options_.tape != nullptr) [[unlikely]]
+    tell(Kind::free, *block, lane.clock());
+  for (Point& p : block->points) p.epoch = p.clock->at_free();
+  const std::uint64_t epoch = lane.clock().at_free();
+  if (lane.mutex.try_lock()) {
+    std::lock_guard lock(lane.mutex, std::adopt_lock);
+    lane.drain();
+    return !block->parked.load(std::memory_order_relaxed) && lane.give(block, epoch);
+  }
+  if (block->parked.exchange(true)) return false;
+  block->epoch = epoch;
+  lane.park(block);
+  return true;
+}
+
+bool Pool::lend(Address address, std::uint64_t stream) {
+  Clock* clock = domain_.clock(stream);
+  if (clock == nullptr) {
+    PoolFault fault(PoolFault::Code::unknown_stream);
+    fault.stream = stream;
+    throw fault;
+  }
+  Block* block = map_.find(address);
+  if (block == nullptr) return false;
+  Lane& lane = *block->holder;
+  std::lock_guard lock(lane.mutex);
+  if (block->state.load(std::memory_order_relaxed) != BlockState::live) return false;
+  if (options_.tape != nullptr) tell(Kind::lend, *block, *clock);
+  const bool known = std::any_of(block->points.begin(), block->points.end(),
+                                 [&](const Point& p) { return p.clock == clock; });
+  if (!known && clock != &lane.clock()) block->points.push_back({clock, 0});
+  return true;
+}
+
+Lane& Pool::lane_of(std::uint64_t stream) {
+  Lane* lane = table_.find(stream);
+  return lane != nullptr ? *lane : new_lane(stream);
+}
+
+// A lane whose stream is over serves the new one: its memory would else stay with a stream that nobody will ask for.
+Lane& Pool::new_lane(std::uint64_t stream) {
+  Clock* clock = domain_.clock(stream);
+  if (clock == nullptr || clock->ended()) {
+    PoolFault fault(PoolFault::Code::unknown_stream);
+    fault.stream = stream;
+    throw fault;
+  }
+  std::lock_guard lock(lanes_mutex_);
+  if (Lane* lane = table_.find(stream)) return *lane;
+  for (const auto& lane : lanes_) {
+    if (!lane->clock().over()) continue;
+    table_.erase(lane->clock().id());
+    std::lock_guard lane_lock(lane->mutex);
+    lane->drain();
+    lane->rebind(*clock);
+    table_.insert(stream, lane.get());
+    return *lane;
+  }
+  lanes_.push_back(std::make_unique<Lane>(map_, *clock));
+  table_.insert(stream, lanes_.back().get());
+  return *lanes_.back();
+}
+
+std::vector<Lane*> Pool::lanes() const {
+  std::lock_guard lock(lanes_mutex_);
+  std::vector<Lane*> out;
+  for (const auto& lane : lanes_) out.push_back(lane.get());
+  return out;
+}
+
+std::uint64_t Pool::trim() {
+  if (domain_.dead()) return 0;
+  settle();
+  expel_guests();
+  return give_back(kLargestRequest);
+}
+
+void Pool::tell(Kind kind, const Block& block, const Clock& clock) const {
+  Row row;
+  row.kind = kind;
+  row.device = static_cast<std::int16_t>(domain_.device());
+  row.stream = clock.on_tape.load(std::memory_order_relaxed);
+  row.pool = options_.index;
+  row.address = block.address;
+  row.size = block.size;
+  row.requested = block.requested;
+  row.known = columns(Column::device, Column::stream, Column::pool, Column::address, Column::size, Column::requested);
+  options_.tape->write(row);
+}
+
+}  // namespace forebay

@@ -1,0 +1,132 @@
+// plain_driver: the least driver that a pool needs, with the test's hand on how far each stream has got. Work is a count
+// of what was issued; an event is the count at its record; addresses are made up.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "driver/port.hpp"
+
+namespace forebay::test {
+
+class PlainDriver final : public Driver {
+ public:
+  static constexpr std::size_t kStreams = 64;
+  explicit PlainDriver(std::uint64_t capacity) : capacity_(capacity) {}
+
+  void issue(std::uint64_t stream) { issued_[stream].fetch_add(1); }
+  std::uint64_t issued(std::uint64_t stream) const { return issued_[stream].load(); }
+  std::uint64_t done(std::uint64_t stream) const { return done_[stream].load(); }
+  // What `from` was given comes before what `to` is given from now on.
+  void order(std::uint64_t to, std::uint64_t from) {
+    std::lock_guard lock(waits_mutex_);
+    waits_.push_back({to, issued_[to].fetch_add(1) + 1, from, issued(from)});
+  }
+  // The stream gets as far as `until`, and so does all that this comes after.
+  void finish(std::uint64_t stream, std::uint64_t until) {
+    std::lock_guard lock(waits_mutex_);
+    finish_locked(stream, until);
+    std::erase_if(waits_, [&](const Wait& w) { return done(w.to) >= w.at; });
+  }
+  std::uint64_t used() const { return used_.load(); }
+  std::uint64_t calls() const { return calls_.load(); }
+
+  int device_count() const override { return 1; }
+  Result<DeviceFacts> facts(int) override { return DeviceFacts{capacity_, 0, "plain"}; }
+  Result<MemoryInfo> memory_info(int) override { return MemoryInfo{capacity_ - used_.load(), capacity_}; }
+  Result<Address> malloc(int, std::uint64_t bytes) override {
+    ++calls_;
+    std::lock_guard lock(mutex_);
+    if (used_ + bytes > capacity_) return Status::out_of_memory;
+    used_ += bytes;
+    Address at = kBase;  // first fit, so that the address space stays small enough for a shadow of it
+    for (const auto& [begin, size] : segments_) {
+      if (begin - at >= bytes) break;
+      at = begin + size;
+    }
+    segments_[at] = bytes;
+    return at;
+  }
+  Status free(int, Address address) override {
+    ++calls_;
+    for (std::size_t s = 0; s < kStreams; ++s) finish(s, issued(s));
+    std::lock_guard lock(mutex_);
+    const auto found = segments_.find(address);
+    if (found == segments_.end()) return Status::invalid_value;
+    used_ -= found->second;
+    segments_.erase(found);
+    return Status::ok;
+  }
+  Result<std::uint64_t> stream_id(int, StreamHandle stream) override { return stream.value; }
+  Result<bool> stream_query(int, StreamHandle s) override { return done(s.value) >= issued(s.value); }
+  Result<EventHandle> event_create(int) override {
+    ++calls_;
+    std::lock_guard lock(mutex_);
+    events_[++last_event_] = {};
+    return EventHandle{last_event_};
+  }
+  Status event_destroy(int, EventHandle event) override {
+    std::lock_guard lock(mutex_);
+    return events_.erase(event.value) == 1 ? Status::ok : Status::invalid_handle;
+  }
+  Status event_record(int, EventHandle event, StreamHandle stream) override {
+    ++calls_;
+    std::lock_guard lock(mutex_);
+    events_.at(event.value) = {stream.value, issued(stream.value)};
+    return Status::ok;
+  }
+  Result<bool> event_query(int, EventHandle event) override {
+    ++calls_;
+    std::lock_guard lock(mutex_);
+    const auto& [stream, at] = events_.at(event.value);
+    return done(stream) >= at;
+  }
+
+  Result<Address> host_alloc(std::uint64_t) override { return Status::not_supported; }
+  Status host_free(Address) override { return Status::not_supported; }
+  Result<Address> reserve_range(int, std::uint64_t) override { return Status::not_supported; }
+  Status release_range(int, Address, std::uint64_t) override { return Status::not_supported; }
+  Result<FrameHandle> create(int, std::uint64_t) override { return Status::not_supported; }
+  Status release(int, FrameHandle) override { return Status::not_supported; }
+  Status map(int, Address, std::uint64_t, FrameHandle) override { return Status::not_supported; }
+  Status set_access(int, Address, std::uint64_t) override { return Status::not_supported; }
+  Status unmap(int, Address, std::uint64_t) override { return Status::not_supported; }
+  Result<StreamHandle> stream_create(int, StreamKind, int) override { return Status::not_supported; }
+  Status stream_destroy(int, StreamHandle) override { return Status::not_supported; }
+  Result<bool> stream_capturing(int, StreamHandle) override { return false; }
+  Status stream_sync(int, StreamHandle) override { return Status::not_supported; }
+  Status stream_wait(int, StreamHandle, EventHandle) override { return Status::not_supported; }
+  Status device_sync(int) override { return Status::not_supported; }
+  Status event_sync(int, EventHandle) override { return Status::not_supported; }
+  Status copy(int, Address, Address, std::uint64_t, StreamHandle) override { return Status::not_supported; }
+  Status memset(int, Address, std::uint8_t, std::uint64_t, StreamHandle) override { return Status::not_supported; }
+  Status host_func(int, StreamHandle, std::function<void()>) override { return Status::not_supported; }
+
+  static constexpr Address kBase = 1ull << 40;
+
+ private:
+  struct Wait {
+    std::uint64_t to, at, from, until;
+  };
+  void finish_locked(std::uint64_t stream, std::uint64_t until) {
+    if (done(stream) >= until) return;
+    for (const Wait& w : waits_)
+      if (w.to == stream && w.at <= until) finish_locked(w.from, w.until);
+    done_[stream] = until;
+  }
+
+  std::mutex waits_mutex_;
+  std::vector<Wait> waits_;
+  const std::uint64_t capacity_;
+  std::atomic<std::uint64_t> used_{0}, calls_{0};
+  std::array<std::atomic<std::uint64_t>, kStreams> issued_{}, done_{};
+  std::mutex mutex_;
+  std::map<Address, std::uint64_t> segments_;
+  std::map<std::uint64_t, std::pair<std::uint64_t, std::uint64_t>> events_;
+  std::uint64_t last_event_ = 0;
+};
+
+}  // namespace forebay::test
