@@ -1,6 +1,7 @@
 #include "pool/clock.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "pool/domain.hpp"
 
@@ -9,7 +10,6 @@ namespace forebay {
 std::uint64_t Clock::at_free() {
   const std::uint64_t epoch = open_.load(std::memory_order_acquire);
   if (lifetime_ == Lifetime::ours || ended()) return epoch;
-  std::lock_guard lock(mutex_);
   poll();
   record();
   return epoch;
@@ -17,16 +17,20 @@ std::uint64_t Clock::at_free() {
 
 bool Clock::reached(std::uint64_t epoch) {
   if (passed(epoch)) return true;
-  std::lock_guard lock(mutex_);
-  if (covered() < epoch) record();
+  if (!is_covered(epoch)) record();
   poll();
-  if (passed(epoch) || covered() >= epoch || ended() || !alive()) return passed(epoch);
+  if (passed(epoch) || is_covered(epoch) || !alive()) return passed(epoch);
   // No event could be recorded: an idle stream proves as much.
   const std::uint64_t now = advance();
   const Result<bool> idle = domain_.driver().stream_query(domain_.device(), handle_);
   domain_.note(idle.status());
   if (idle.ok() && *idle) complete(now);
   return passed(epoch);
+}
+
+bool Clock::is_covered(std::uint64_t epoch) const {
+  std::lock_guard lock(mutex_);
+  return covered() >= epoch;
 }
 
 bool Clock::sees(Point point) const {
@@ -63,24 +67,14 @@ void Clock::complete(std::uint64_t epoch) {
 }
 
 void Clock::end() {
-  std::lock_guard lock(mutex_);
   if (ended()) return;
   // Frees that come later carry the number that the last record covers; where it failed, one that nothing covers.
-  if (record()) open_.store(closed_.back().epoch, std::memory_order_release);
+  if (const auto epoch = record()) open_.store(*epoch, std::memory_order_release);
   ended_.store(true, std::memory_order_release);
 }
 
-std::optional<EventHandle> Clock::event_of(std::uint64_t epoch) {
-  std::lock_guard lock(mutex_);
-  if (covered() < epoch) record();
-  const auto at = std::find_if(closed_.begin(), closed_.end(), [&](const Closed& c) { return c.epoch >= epoch; });
-  if (at == closed_.end()) return std::nullopt;
-  return at->event;
-}
-
 bool Clock::lost(std::uint64_t epoch) const {
-  std::lock_guard lock(mutex_);
-  return ended() && covered() < epoch;
+  return ended() && !is_covered(epoch);
 }
 
 void Clock::drop_events() {
@@ -100,35 +94,57 @@ bool Clock::alive() {
   return id.ok() && *id == id_;
 }
 
-// A record that fails changes nothing but the number: the next one covers both epochs.
-bool Clock::record() {
-  if (domain_.dead() || !alive()) return false;
+// A record that fails changes nothing but the number: the next one covers both epochs. Two threads may record at once:
+// either event covers both numbers, so the list is by number.
+std::optional<std::uint64_t> Clock::record() {
+  if (domain_.dead() || !alive()) return std::nullopt;
   const Result<EventHandle> event = domain_.event();
-  if (!event.ok()) return false;
+  if (!event.ok()) return std::nullopt;
   const std::uint64_t epoch = advance();
   const Status status = domain_.driver().event_record(domain_.device(), *event, handle_);
   domain_.note(status);
-  if (status == Status::ok)
-    closed_.push_back({epoch, *event});
-  else
+  if (status != Status::ok) {
     domain_.recycle(*event);
-  return status == Status::ok;
+    return std::nullopt;
+  }
+  std::lock_guard lock(mutex_);
+  auto at = closed_.end();
+  while (at != closed_.begin() && std::prev(at)->epoch > epoch) --at;
+  closed_.insert(at, {epoch, *event});
+  return epoch;
 }
 
+// One thread polls at a time. Whoever comes meanwhile, itself from inside work that a query runs included, goes on with
+// what is known.
 void Clock::poll() {
-  while (!closed_.empty() && !domain_.dead()) {
-    const Closed front = closed_.front();
-    const Result<bool> complete_now = domain_.driver().event_query(domain_.device(), front.event);
-    domain_.note(complete_now.status());
-    if (complete_now.ok() && !*complete_now) return;
-    if (!complete_now.ok() && domain_.dead()) return;
-    if (complete_now.ok()) complete(front.epoch);
-    closed_.pop_front();  // an event that cannot be queried proves nothing: a later one must
-    if (complete_now.ok())
-      domain_.recycle(front.event);
-    else
-      domain_.discard(front.event);
+  if (polling_.exchange(true, std::memory_order_acquire)) return;
+  while (!domain_.dead() && poll_first()) {
   }
+  polling_.store(false, std::memory_order_release);
+}
+
+// Whether the first event is over with.
+bool Clock::poll_first() {
+  Closed first;
+  {
+    std::lock_guard lock(mutex_);
+    if (closed_.empty()) return false;
+    first = closed_.front();
+  }
+  const Result<bool> answer = domain_.driver().event_query(domain_.device(), first.event);
+  domain_.note(answer.status());
+  if (answer.ok() ? !*answer : domain_.dead()) return false;
+  if (answer.ok()) complete(first.epoch);
+  {
+    std::lock_guard lock(mutex_);
+    std::erase_if(closed_, [&](const Closed& c) { return c.event == first.event; });
+  }
+  // An event that cannot be queried proves nothing: a later one must.
+  if (answer.ok())
+    domain_.recycle(first.event);
+  else
+    domain_.discard(first.event);
+  return true;
 }
 
 }  // namespace forebay

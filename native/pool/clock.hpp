@@ -49,24 +49,25 @@ class Clock {
   void complete(std::uint64_t epoch);           // the host knows it complete
   void end();                                   // its stream is about to be destroyed: the last record is made here
   bool ended() const { return ended_.load(std::memory_order_acquire); }
-  // Nothing is left of its stream: its end was told and, after looking, all that it was given is complete.
-  bool over() { return ended() && reached(open_.load(std::memory_order_acquire)); }
+  // Nothing is left of its stream: its end was told and all that it was given is known complete.
+  bool over() const { return ended() && passed(open_.load(std::memory_order_acquire)); }
   // No event covers the epoch and none can any more: only who knows the device idle can tell that it is complete.
   bool lost(std::uint64_t epoch) const;
-  // An event that covers `epoch`, for a wait on another stream; none where it could not be recorded.
-  std::optional<EventHandle> event_of(std::uint64_t epoch);
   void drop_events();
 
  private:
   struct Closed {
-    std::uint64_t epoch;
+    std::uint64_t epoch = 0;
     EventHandle event;
   };
+  // An event was recorded that covers every epoch up to here. With the lock held.
   std::uint64_t covered() const { return closed_.empty() ? done_.load() : closed_.back().epoch; }
   std::uint64_t advance();  // ends the open epoch in number
   bool alive();             // the handle still is this stream
-  bool record();
+  std::optional<std::uint64_t> record();  // the epoch that it ended
   void poll();
+  bool poll_first();
+  bool is_covered(std::uint64_t epoch) const;
 
   Domain& domain_;
   const std::uint64_t id_;
@@ -74,7 +75,9 @@ class Clock {
   const Lifetime lifetime_;
   std::atomic<std::uint64_t> open_{1}, done_{0};
   std::atomic<bool> ended_{false};
-  mutable std::mutex mutex_;     // guards what follows; a leaf: no other lock of ours but the domain's events under it
+  std::atomic<bool> polling_{false};
+  // Guards what follows, and is never held across a driver call: a query may run work, and work may free.
+  mutable std::mutex mutex_;
   std::deque<Closed> closed_;    // in order, not yet known complete
   std::vector<Point> seen_;
 };

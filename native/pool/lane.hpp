@@ -31,6 +31,7 @@ class Lane {
   Lane(AddressMap& map, Clock& clock) : map_(map), clock_(&clock) {}
 
   std::mutex mutex;
+  void look();  // asks how far an ended stream has got; takes the lock itself, and not across the driver's calls
 
   // A block for `need` from what this lane holds; null is a miss. Takes no memory of the host's, but for slots and
   // splits beyond any number there was before.

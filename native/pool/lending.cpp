@@ -9,6 +9,13 @@ namespace {
 constexpr std::size_t kFewTries = 16;
 }  // namespace
 
+void Lane::look() {
+  std::unique_lock lock(mutex);
+  Clock& clock = *clock_;
+  lock.unlock();
+  if (clock.ended()) clock.reached(clock.at_settle());
+}
+
 std::optional<std::uint64_t> Lane::epoch_of_fit(Shelf shelf, std::uint64_t bytes) const {
   const Block* block = shelves_[static_cast<std::size_t>(shelf)].find(bytes);
   return block == nullptr ? std::nullopt : std::optional(block->epoch);

@@ -21,27 +21,45 @@ Pool::~Pool() {
 }
 
 Granted Pool::alloc(std::uint64_t bytes, std::uint64_t stream) {
-  if (domain_.dead()) [[unlikely]]
-    refuse_dead();
-  if (bytes > kLargestRequest) [[unlikely]] {
+  const std::optional<Granted> granted = hit(bytes, stream);
+  return granted ? *granted : refill(bytes, stream);
+}
+
+std::optional<Granted> Pool::hit(std::uint64_t bytes, std::uint64_t stream) {
+  Lane* lane = table_.find(stream);
+  if (lane == nullptr || bytes > kLargestRequest || domain_.dead()) [[unlikely]]
+    return std::nullopt;
+  const Need need = rounding_.need(bytes);
+  Block* block = nullptr;
+  {
+    std::lock_guard lock(lane->mutex);
+    lane->drain();
+    block = lane->take(need);
+    if (block == nullptr) return std::nullopt;
+    ++lane->figures.hits;
+  }
+  return granted(*block, *lane);
+}
+
+Granted Pool::refill(std::uint64_t bytes, std::uint64_t stream) {
+  if (domain_.dead()) refuse_dead();
+  if (bytes > kLargestRequest) {
     PoolFault fault(PoolFault::Code::impossible);
     fault.asked = bytes;
     throw fault;
   }
-  const Need need = rounding_.need(bytes);
   Lane& lane = lane_of(stream);
-  Block* block = nullptr;
   {
     std::lock_guard lock(lane.mutex);
-    lane.drain();
-    block = lane.take(need);
-    ++(block != nullptr ? lane.figures.hits : lane.figures.misses);
+    ++lane.figures.misses;
   }
-  if (block == nullptr) block = miss(lane, need);
-  const Granted granted{block->address, block->size};
+  return granted(*miss(lane, rounding_.need(bytes)), lane);
+}
+
+Granted Pool::granted(const Block& block, const Lane& lane) const {
   if (options_.tape != nullptr) [[unlikely]]
-    tell(Kind::alloc, *block, lane.clock());
-  return granted;
+    tell(Kind::alloc, block, lane.clock());
+  return {block.address, block.size};
 }
 
 bool Pool::free(Address address) {
@@ -97,12 +115,13 @@ Lane& Pool::new_lane(std::uint64_t stream) {
     fault.stream = stream;
     throw fault;
   }
+  for (Lane* lane : lanes()) lane->look();
   std::lock_guard lock(lanes_mutex_);
   if (Lane* lane = table_.find(stream)) return *lane;
   for (const auto& lane : lanes_) {
+    std::lock_guard lane_lock(lane->mutex);
     if (!lane->clock().over()) continue;
     table_.erase(lane->clock().id());
-    std::lock_guard lane_lock(lane->mutex);
     lane->drain();
     lane->rebind(*clock);
     table_.insert(stream, lane.get());

@@ -53,6 +53,9 @@ class Pool {
   // Memory that work on `stream` (an adopted one's id) may use from now on. A hit makes no driver call and takes no
   // memory of the host's. Throws PoolFault.
   Granted alloc(std::uint64_t bytes, std::uint64_t stream);
+  // Its two halves, for callers that hold what a miss must not be made under: a hit or nothing, and the miss.
+  std::optional<Granted> hit(std::uint64_t bytes, std::uint64_t stream);
+  Granted refill(std::uint64_t bytes, std::uint64_t stream);
   // Gives a block back, after all that its stream, and those it was lent to, have been given. False: no live block
   // begins there. Nothing else goes wrong in it, and it never blocks.
   bool free(Address address);
@@ -84,6 +87,7 @@ class Pool {
   Lane& new_lane(std::uint64_t stream);
   std::vector<Lane*> lanes() const;
 
+  Granted granted(const Block& block, const Lane& lane) const;
   Block* miss(Lane& lane, const Need& need);
   Block* exhausted(Lane& lane, const Need& need);
   Block* search(Lane& lane, const Need& need);
