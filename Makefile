@@ -32,7 +32,7 @@ $(BIN)/.lint: $(BIN)/.built
 build: $(BIN)/.built ## build the native core and install the package into .venv, editable
 
 .PHONY: test
-test: $(BIN)/.test lint ## lint, types, import laws and every test that needs no GPU
+test: $(BIN)/.test lint stress-short ## lint, types, import laws and every test that needs no GPU
 	$(BIN)/python -m pytest -n 2 -p no:benchmark
 
 .PHONY: lint
@@ -44,6 +44,23 @@ lint: $(BIN)/.lint ## style, types, import laws
 	$(BIN)/python tools/native_law.py
 	find $(wildcard native tests/native benchmarks/native) -name '*.[ch]pp' | xargs $(BIN)/clang-format --dry-run --Werror
 	$(BIN)/python tools/largest.py
+
+# The native stress programs, with local checks on every operation: one thread under ASan and UBSan (and the full walk
+# every 1,000 operations), eight under TSan.
+build/stress-%/pool_stress: $(BIN)/.tools $(NATIVE) $(wildcard tests/native/*)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cmake -S . -B build/stress-$* -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+	  -DFOREBAY_NATIVE_ONLY=ON -DFOREBAY_CHECKS=ON -DFOREBAY_SANITIZE=$(subst +,$(comma),$*) >/dev/null
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cmake --build build/stress-$* --target pool_stress -j2 >/dev/null
+	@touch $@
+comma := ,
+
+.PHONY: stress stress-short
+stress: build/stress-address+undefined/pool_stress build/stress-thread/pool_stress ## 10^7 random operations on the native pool, under sanitizers
+	build/stress-address+undefined/pool_stress 10000000 1 1
+	build/stress-thread/pool_stress 10000000 8 1
+stress-short: build/stress-address+undefined/pool_stress build/stress-thread/pool_stress
+	build/stress-address+undefined/pool_stress 100000 1 2
+	build/stress-thread/pool_stress 100000 8 2
 
 .PHONY: stubs
 stubs: $(BIN)/.built ## write the golden stubs of the native modules again

@@ -14,8 +14,8 @@ namespace forebay {
 
 class AddressMap {
  public:
-  void insert(Block* block);  // its address is not in the map
-  void erase(Address address);  // it is
+  void insert(Block* block);           // its address is not in the map
+  void erase(Address address);         // it is
   Block* find(Address address) const;  // null where no block begins
   std::size_t count() const;
 

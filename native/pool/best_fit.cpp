@@ -11,9 +11,7 @@ std::uint64_t priority(const Block* b) {
   return z ^ (z >> 31);
 }
 
-bool before(const Block* a, const Block* b) {
-  return a->size != b->size ? a->size < b->size : a->address < b->address;
-}
+bool before(const Block* a, const Block* b) { return a->size != b->size ? a->size < b->size : a->address < b->address; }
 
 // Cuts a treap in two: what stands before `key`, and the rest.
 void cut(Block* root, const Block* key, Block*& low, Block*& high) {

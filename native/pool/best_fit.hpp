@@ -1,5 +1,5 @@
-// best_fit: free blocks ordered by size, then address; the smallest that fits in logarithmic time, no memory of its own.
-// A bitmap of 8 bins a power of two finds the bin; inside a bin blocks form a treap through Block::left and right,
+// best_fit: free blocks ordered by size, then address; the smallest that fits in logarithmic time, no memory of its
+// own. A bitmap of 8 bins a power of two finds the bin; inside a bin blocks form a treap through Block::left and right,
 // balanced by a hash of their addresses (Seidel and Aragon, 1996), so the shape does not depend on the history.
 // Who may have a block is lane.hpp's.
 #pragma once

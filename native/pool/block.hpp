@@ -39,27 +39,27 @@ struct Segment {
   std::uint32_t busy = 0;  // blocks and slots that are live, pending or guests elsewhere; 0: wholly free
 };
 
-// Note [Whose lock]: `prev`, `next`, `size`, `away` and the segment's fields belong to the home lane's lock; the rest to
-// the holder's, which is the home's unless `away`. A live block's `holder`, `address` and `size` do not change, so its
-// owner reads them without a lock.
+// Note [Whose lock]: `prev`, `next`, `size`, `away` and the segment's fields belong to the home lane's lock; the rest
+// to the holder's, which is the home's unless `away`. A live block's `holder`, `address` and `size` do not change, so
+// its owner reads them without a lock.
 struct Block {
   Address address = 0;
   std::uint64_t size = 0;
-  Block *prev = nullptr, *next = nullptr;  // neighbours in the segment
+  Block *prev = nullptr, *next = nullptr;   // neighbours in the segment
   Block *left = nullptr, *right = nullptr;  // in a tree of free blocks, or a list: before, after
   Segment* segment = nullptr;
   Lane* holder = nullptr;
-  Block* slab = nullptr;       // of a slot: the block it was carved from
-  Block* slots = nullptr;      // of a slab: its first slot, the others through `next`
-  std::uint64_t epoch = 0;     // free: on the holder's clock
+  Block* slab = nullptr;        // of a slot: the block it was carved from
+  Block* slots = nullptr;       // of a slab: its first slot, the others through `next`
+  std::uint64_t epoch = 0;      // free: on the holder's clock
   std::uint64_t requested = 0;  // live
-  std::vector<Point> points;   // lent to these streams; freed: where each must have got to
+  std::vector<Point> points;    // lent to these streams; freed: where each must have got to
   Block* next_parked = nullptr;
   std::atomic<bool> parked = false;
-  std::uint32_t slots_in_use = 0;  // of a slab
+  std::uint32_t slots_in_use = 0;                    // of a slab
   std::atomic<BlockState> state = BlockState::free;  // read by the home lane of a guest for its gauges
-  std::uint8_t size_class = 0;  // of a slab and its slots
-  bool away = false;            // a guest of another lane
+  std::uint8_t size_class = 0;                       // of a slab and its slots
+  bool away = false;                                 // a guest of another lane
 };
 
 }  // namespace forebay

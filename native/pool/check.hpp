@@ -5,12 +5,12 @@
 #ifdef FOREBAY_CHECKS
 #include <cstdio>
 #include <cstdlib>
-#define FOREBAY_CHECK(holds)                                                               \
-  do {                                                                                     \
-    if (!(holds)) {                                                                        \
-      std::fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #holds);      \
-      std::abort();                                                                        \
-    }                                                                                      \
+#define FOREBAY_CHECK(holds)                                                          \
+  do {                                                                                \
+    if (!(holds)) {                                                                   \
+      std::fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #holds); \
+      std::abort();                                                                   \
+    }                                                                                 \
   } while (false)
 #else
 #define FOREBAY_CHECK(holds) static_cast<void>(0)

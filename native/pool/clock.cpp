@@ -73,9 +73,7 @@ void Clock::end() {
   ended_.store(true, std::memory_order_release);
 }
 
-bool Clock::lost(std::uint64_t epoch) const {
-  return ended() && !is_covered(epoch);
-}
+bool Clock::lost(std::uint64_t epoch) const { return ended() && !is_covered(epoch); }
 
 void Clock::drop_events() {
   std::lock_guard lock(mutex_);

@@ -43,11 +43,11 @@ class Clock {
   // Whether whatever this stream does next comes after the point: its own past, a completed one, or one an edge told.
   bool sees(Point point) const;
 
-  Point mark();                                 // everything issued so far: the end of an epoch, without a record
-  std::vector<Point> seen() const;              // what edges told
+  Point mark();                                  // everything issued so far: the end of an epoch, without a record
+  std::vector<Point> seen() const;               // what edges told
   void learn(const std::vector<Point>& points);  // this stream waited for them
-  void complete(std::uint64_t epoch);           // the host knows it complete
-  void end();                                   // its stream is about to be destroyed: the last record is made here
+  void complete(std::uint64_t epoch);            // the host knows it complete
+  void end();                                    // its stream is about to be destroyed: the last record is made here
   bool ended() const { return ended_.load(std::memory_order_acquire); }
   // Nothing is left of its stream: its end was told and all that it was given is known complete.
   bool over() const { return ended() && passed(open_.load(std::memory_order_acquire)); }
@@ -62,8 +62,8 @@ class Clock {
   };
   // An event was recorded that covers every epoch up to here. With the lock held.
   std::uint64_t covered() const { return closed_.empty() ? done_.load() : closed_.back().epoch; }
-  std::uint64_t advance();  // ends the open epoch in number
-  bool alive();             // the handle still is this stream
+  std::uint64_t advance();                // ends the open epoch in number
+  bool alive();                           // the handle still is this stream
   std::optional<std::uint64_t> record();  // the epoch that it ended
   void poll();
   bool poll_first();
@@ -78,7 +78,7 @@ class Clock {
   std::atomic<bool> polling_{false};
   // Guards what follows, and is never held across a driver call: a query may run work, and work may free.
   mutable std::mutex mutex_;
-  std::deque<Closed> closed_;    // in order, not yet known complete
+  std::deque<Closed> closed_;  // in order, not yet known complete
   std::vector<Point> seen_;
 };
 

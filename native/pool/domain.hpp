@@ -1,5 +1,5 @@
-// domain: what all pools of one device share: its driver, its streams' clocks, whether it still answers, and each other.
-// It is told of streams and of edges between them; it finds out nothing by itself. Memory is pool.hpp's.
+// domain: what all pools of one device share: its driver, its streams' clocks, whether it still answers, and each
+// other. It is told of streams and of edges between them; it finds out nothing by itself. Memory is pool.hpp's.
 #pragma once
 
 #include <atomic>
@@ -38,8 +38,8 @@ class Domain {
   // Makes a stream known and returns its id, which all else goes by. Known streams stay as they were.
   Result<std::uint64_t> adopt(StreamHandle handle, Lifetime lifetime);
   void tape_id(std::uint64_t stream, std::uint32_t id);  // what rows call it; the stream's own id until told
-  Clock* clock(std::uint64_t stream) const;  // null where the stream was never adopted
-  void ending(std::uint64_t stream);         // to be called before the stream is destroyed
+  Clock* clock(std::uint64_t stream) const;              // null where the stream was never adopted
+  void ending(std::uint64_t stream);                     // to be called before the stream is destroyed
 
   // Edges. `mark` just before a record or a sync, `ordered` after a stream was told to wait for that record, `reached`
   // when the host knows it complete. A stream that was never adopted has nothing to tell.
@@ -49,10 +49,9 @@ class Domain {
 
   // After a sticky error, after deinitialisation and in a forked child no driver call is made any more.
   bool dead() const {
-    return fatal_.load(std::memory_order_relaxed) != Status::ok ||
-           forks_ != forks_seen.load(std::memory_order_relaxed);
+    return fatal_.load(std::memory_order_relaxed) != Status::ok || forks_ != forks_seen.load(std::memory_order_relaxed);
   }
-  Status fatal() const;           // why
+  Status fatal() const;      // why
   void note(Status status);  // remembers a status that ends everything
 
   Result<EventHandle> event();

@@ -42,7 +42,8 @@ Gauges Pool::collect(const Lane* one) const {
 // The largest segment that could be had once this pool's wholly idle ones are given back.
 std::uint64_t Pool::growth_room(std::uint64_t releasable) const {
   const std::uint64_t kept = reserved() - std::min(reserved(), releasable);
-  const std::uint64_t below_limit = options_.limit ? *options_.limit - std::min(*options_.limit, kept) : kLargestRequest;
+  const std::uint64_t below_limit =
+      options_.limit ? *options_.limit - std::min(*options_.limit, kept) : kLargestRequest;
   return std::min(below_limit, device_free() + releasable) / kQuantum * kQuantum;
 }
 

@@ -12,7 +12,8 @@ namespace {
     return b->address >= b->slab->address && b->address + b->size <= b->slab->address + b->slab->size &&
            b->slab->state.load(std::memory_order_relaxed) == BlockState::slab;
   return b->address >= b->segment->address && b->address + b->size <= b->segment->address + b->segment->size &&
-         (b->prev == nullptr ? b->segment->first == b : b->prev->next == b && b->prev->address + b->prev->size == b->address) &&
+         (b->prev == nullptr ? b->segment->first == b
+                             : b->prev->next == b && b->prev->address + b->prev->size == b->address) &&
          (b->next == nullptr ? b->address + b->size == b->segment->address + b->segment->size
                              : b->next->prev == b && b->address + b->size == b->next->address);
 }

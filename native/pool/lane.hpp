@@ -53,8 +53,8 @@ class Lane {
   std::vector<Point> awaited() const;  // the points that pending blocks wait for
 
   // Lending between lanes. `lend_…` cuts a block for another lane off a free one that is complete, or that the
-  // other's stream comes after; the guest is accounted by `receive` at the other lane. `expel` gives up the idle guests here; each is
-  // brought home by `take_home` with the point that it was last freed at.
+  // other's stream comes after; the guest is accounted by `receive` at the other lane. `expel` gives up the idle guests
+  // here; each is brought home by `take_home` with the point that it was last freed at.
   Block* lend_fitting(Shelf shelf, std::uint64_t bytes, const Lane& to);  // from one shelf, after a few looks
   Block* lend_anything(std::uint64_t bytes, const Lane& to);
   Block* receive(Block* guest, const Need& need);
@@ -73,7 +73,7 @@ class Lane {
   void rebind(Clock& clock);
 
   Clock& clock() const { return *clock_; }
-  std::uint64_t largest() const;             // a hit, now
+  std::uint64_t largest() const;              // a hit, now
   std::uint64_t largest_after_waits() const;  // with what is pending here added to its neighbours
   const std::vector<std::unique_ptr<Segment>>& segments() const { return segments_; }
   LaneFigures figures;

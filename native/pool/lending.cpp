@@ -38,7 +38,8 @@ Block* Lane::lend_anything(std::uint64_t bytes, const Lane& to) {
 
 Block* Lane::lend(BestFit& list, std::uint64_t bytes, const Lane& to, std::size_t tries) {
   Block* block = list.find(bytes);
-  while (block != nullptr && !to.clock_->sees({clock_, block->epoch})) block = tries-- > 1 ? list.after(block) : nullptr;
+  while (block != nullptr && !to.clock_->sees({clock_, block->epoch}))
+    block = tries-- > 1 ? list.after(block) : nullptr;
   if (block == nullptr) return nullptr;
   list.remove(block);
   cut(block, bytes);

@@ -188,7 +188,8 @@ std::vector<std::uint64_t> Pool::awaited() const {
 void Pool::wait_for_frees(std::uint64_t stream, const Need& need) {
   std::vector<Point> left = awaited_points(need);
   std::chrono::nanoseconds waited{0};
-  for (auto nap = kShortestNap; !(left = not_reached(left)).empty() && !domain_.dead(); nap = std::min(nap * 2, kLongestNap)) {
+  for (auto nap = kShortestNap; !(left = not_reached(left)).empty() && !domain_.dead();
+       nap = std::min(nap * 2, kLongestNap)) {
     if (waited >= options_.wait_limit) break;
     domain_.nap(nap);
     waited += nap;

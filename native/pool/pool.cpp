@@ -96,8 +96,8 @@ bool Pool::lend(Address address, std::uint64_t stream) {
   std::lock_guard lock(lane.mutex);
   if (block->state.load(std::memory_order_relaxed) != BlockState::live) return false;
   if (options_.tape != nullptr) tell(Kind::lend, *block, *clock);
-  const bool known = std::any_of(block->points.begin(), block->points.end(),
-                                 [&](const Point& p) { return p.clock == clock; });
+  const bool known =
+      std::any_of(block->points.begin(), block->points.end(), [&](const Point& p) { return p.clock == clock; });
   if (!known && clock != &lane.clock()) block->points.push_back({clock, 0});
   return true;
 }

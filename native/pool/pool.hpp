@@ -29,9 +29,9 @@ namespace forebay {
 enum class Idle : std::uint8_t { shared, kept };
 
 struct PoolOptions {
-  std::uint32_t index = 0;             // the pool's id in the tape's side table
-  std::optional<std::uint64_t> limit;  // bytes reserved
-  std::vector<std::uint64_t> buckets;  // sizes that requests round up to; none: 512 B steps
+  std::uint32_t index = 0;                                         // the pool's id in the tape's side table
+  std::optional<std::uint64_t> limit;                              // bytes reserved
+  std::vector<std::uint64_t> buckets;                              // sizes that requests round up to; none: 512 B steps
   std::chrono::nanoseconds wait_limit = std::chrono::seconds(10);  // of one wait for frees; 0: never wait
   Idle idle = Idle::shared;
   Sink* tape = nullptr;  // outlives the pool

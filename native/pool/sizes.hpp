@@ -15,11 +15,11 @@
 namespace forebay {
 
 inline constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
-inline constexpr std::uint64_t kQuantum = 512;                           // every block is a multiple of it
-inline constexpr std::uint64_t kLargestClass = 4096;                     // requests up to here have a size class
-inline constexpr std::size_t kClassCount = kLargestClass / kQuantum;     // class c serves (c + 1) * kQuantum bytes
-inline constexpr std::uint64_t kSlabBytes = 32 * 1024;                   // a class carves its slots from slabs
-inline constexpr std::uint64_t kLargestSmall = kMiB;                     // requests up to here share small segments
+inline constexpr std::uint64_t kQuantum = 512;                            // every block is a multiple of it
+inline constexpr std::uint64_t kLargestClass = 4096;                      // requests up to here have a size class
+inline constexpr std::size_t kClassCount = kLargestClass / kQuantum;      // class c serves (c + 1) * kQuantum bytes
+inline constexpr std::uint64_t kSlabBytes = 32 * 1024;                    // a class carves its slots from slabs
+inline constexpr std::uint64_t kLargestSmall = kMiB;                      // requests up to here share small segments
 inline constexpr std::uint64_t kLargestRequest = std::uint64_t{1} << 48;  // no device has more addresses
 
 // Small and large requests live in segments apart, so that a long-lived small block strands 2 MiB and not 20.

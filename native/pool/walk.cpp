@@ -78,7 +78,8 @@ class Walk {
       return b.away ? 1 : used;
     }
     leaf(b);
-    if (state == BlockState::free) ++(b.away ? holder.guests : holder.shelves[static_cast<std::size_t>(b.segment->shelf)]);
+    if (state == BlockState::free)
+      ++(b.away ? holder.guests : holder.shelves[static_cast<std::size_t>(b.segment->shelf)]);
     return b.away || state != BlockState::free;
   }
 
@@ -86,7 +87,8 @@ class Walk {
     Address next = slab.address;
     std::uint32_t used = 0, busy = 0;
     for (const Block* s = slab.slots; s != nullptr; s = s->next) {
-      expect(s->address == next && s->slab == &slab && s->holder == slab.holder, "slots do not tile a slab", s->address);
+      expect(s->address == next && s->slab == &slab && s->holder == slab.holder, "slots do not tile a slab",
+             s->address);
       next = s->address + s->size;
       leaf(*s);
       used += state_of(*s) != BlockState::free;
@@ -131,7 +133,8 @@ class Walk {
     expect(slabs == r.slabs, "the list of slabs is not the slabs", slabs);
     for (std::size_t c = 0; c < kClassCount; ++c) {
       std::size_t free = 0;
-      for (const Block* slot = lane.free_slots_[c]; slot != nullptr; slot = slot->right) free += state_of(*slot) == BlockState::free;
+      for (const Block* slot = lane.free_slots_[c]; slot != nullptr; slot = slot->right)
+        free += state_of(*slot) == BlockState::free;
       expect(free == r.slots[c], "a class's list is not its free slots", c);
     }
   }

@@ -1,5 +1,5 @@
-// plain_driver: the least driver that a pool needs, with the test's hand on how far each stream has got. Work is a count
-// of what was issued; an event is the count at its record; addresses are made up.
+// plain_driver: the least driver that a pool needs, with the test's hand on how far each stream has got. Work is a
+// count of what was issued; an event is the count at its record; addresses are made up.
 #pragma once
 
 #include <array>

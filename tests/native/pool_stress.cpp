@@ -37,7 +37,11 @@ using Uses = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
 
 class World {
  public:
-  World() : driver(kCapacity), domain(driver, 0), first(domain, options(0, std::nullopt)), second(domain, options(1, 40 * kMiB)) {
+  World()
+      : driver(kCapacity),
+        domain(driver, 0),
+        first(domain, options(0, std::nullopt)),
+        second(domain, options(1, 40 * kMiB)) {
     for (std::uint64_t s = 1; s <= kStreamCount; ++s)
       if (!domain.adopt(StreamHandle{s}, s == kStreamCount ? Lifetime::foreign : Lifetime::ours).ok()) fail("adopt");
   }
@@ -133,7 +137,8 @@ class Actor {
     const std::size_t stride = threads_ == 1 ? 1 : 1 + count / 64;
     if (begin + count > kGranules) fail("an address beyond the shadow", block.address);
     for (std::size_t g = begin; g < begin + count; g += stride) {
-      if (w_.taken[g].exchange(value, std::memory_order_relaxed) == value) fail("bytes handed out twice", block.address, g);
+      if (w_.taken[g].exchange(value, std::memory_order_relaxed) == value)
+        fail("bytes handed out twice", block.address, g);
       if (threads_ == 1 && value == 1) ordered(g, stream);
     }
   }
@@ -180,7 +185,8 @@ class Actor {
     if (threads_ == 1) {
       const std::uint64_t until = w_.driver.issued(from);
       w_.waited[to][from] = std::max(w_.waited[to][from], until);
-      for (std::uint64_t s = 1; s <= kStreamCount; ++s) w_.waited[to][s] = std::max(w_.waited[to][s], w_.waited[from][s]);
+      for (std::uint64_t s = 1; s <= kStreamCount; ++s)
+        w_.waited[to][s] = std::max(w_.waited[to][s], w_.waited[from][s]);
     }
     w_.driver.order(to, from);
     w_.domain.ordered(to, mark);
@@ -190,7 +196,8 @@ class Actor {
     const Gauges g = w_.first.gauges(some_stream());
     if (threads_ > 1) return;
     if (g.allocated + g.pending + g.cached != g.reserved) fail("figures do not sum to reserved", g.reserved);
-    if (g.releasable + g.stranded != g.cached || g.requested > g.allocated) fail("figures do not sum to cached", g.cached);
+    if (g.releasable + g.stranded != g.cached || g.requested > g.allocated)
+      fail("figures do not sum to cached", g.cached);
     if (g.largest_free > g.largest_free_after_waits || g.largest_free_after_waits > g.largest_free_if_idle ||
         g.largest_free_if_idle > g.free())
       fail("the largest holes are out of order", g.largest_free, g.free());
@@ -213,11 +220,13 @@ int run(std::uint64_t operations, std::size_t threads, std::uint64_t seed) {
   std::uint64_t allocations = 0, refusals = 0;
   for (const auto& actor : actors) allocations += actor->allocations, refusals += actor->refusals;
   const Gauges g = world->first.gauges();
-  std::printf("%llu operations on %zu threads, seed %llu: %llu allocations, %llu refused, %llu hits, %llu misses, %llu driver allocations\n",
-              static_cast<unsigned long long>(operations), threads, static_cast<unsigned long long>(seed),
-              static_cast<unsigned long long>(allocations), static_cast<unsigned long long>(refusals),
-              static_cast<unsigned long long>(g.hits), static_cast<unsigned long long>(g.misses),
-              static_cast<unsigned long long>(g.driver_allocs));
+  std::printf(
+      "%llu operations on %zu threads, seed %llu: %llu allocations, %llu refused, %llu hits, %llu misses, %llu driver "
+      "allocations\n",
+      static_cast<unsigned long long>(operations), threads, static_cast<unsigned long long>(seed),
+      static_cast<unsigned long long>(allocations), static_cast<unsigned long long>(refusals),
+      static_cast<unsigned long long>(g.hits), static_cast<unsigned long long>(g.misses),
+      static_cast<unsigned long long>(g.driver_allocs));
   return 0;
 }
 
