@@ -47,12 +47,12 @@ lint: $(BIN)/.lint ## style, types, import laws
 
 # The native stress programs, with local checks on every operation: one thread under ASan and UBSan (and the full walk
 # every 1,000 operations), eight under TSan.
-build/stress-%/pool_stress: $(BIN)/.tools $(NATIVE) $(wildcard tests/native/*)
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cmake -S . -B build/stress-$* -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-	  -DFOREBAY_NATIVE_ONLY=ON -DFOREBAY_CHECKS=ON -DFOREBAY_SANITIZE=$(subst +,$(comma),$*) >/dev/null
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cmake --build build/stress-$* --target pool_stress -j2 >/dev/null
-	@touch $@
+POOL := $(wildcard native/pool/*.[ch]pp native/driver/port.hpp native/driver/status.* tests/native/*)
 comma := ,
+build/stress-%/pool_stress: $(POOL)
+	@mkdir -p $(@D)
+	$(CXX) -std=c++20 -O1 -g -DFOREBAY_CHECKS=1 -fsanitize=$(subst +,$(comma),$*) -Inative -Itests/native \
+	  $(filter %.cpp,$(POOL)) -o $@ -pthread
 
 .PHONY: stress stress-short
 stress: build/stress-address+undefined/pool_stress build/stress-thread/pool_stress ## 10^7 random operations on the native pool, under sanitizers

@@ -9,4 +9,5 @@ NB_MODULE(_core, m) {
   forebay::bind_allocator(m);
   forebay::bind_ingest(m);
   forebay::bind_order(m);
+  forebay::bind_pool(m);
 }

@@ -12,5 +12,6 @@ void bind_recorder(nanobind::module_& tape);  // into _core.tape
 void bind_emulate(nanobind::module_& m);
 void bind_allocator(nanobind::module_& m);
 void bind_ingest(nanobind::module_& m);
+void bind_pool(nanobind::module_& m);
 
 }  // namespace forebay

@@ -11,6 +11,7 @@
 #include <deque>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -27,10 +28,11 @@ enum class Lifetime : std::uint8_t { ours, foreign };
 
 class Clock {
  public:
-  Clock(Domain& domain, std::uint64_t id, StreamHandle handle, Lifetime lifetime)
-      : domain_(domain), id_(id), handle_(handle), lifetime_(lifetime) {}
+  Clock(Domain& domain, std::uint64_t id, StreamHandle handle, Lifetime lifetime, std::string name)
+      : name_(std::move(name)), domain_(domain), id_(id), handle_(handle), lifetime_(lifetime) {}
 
   std::uint64_t id() const { return id_; }
+  std::string name() const { return name_.empty() ? std::to_string(id_) : name_; }  // for people
   std::atomic<std::uint32_t> on_tape{0};  // the stream's id in the tape's side table
   // The epoch of a free made now. On a foreign stream it is closed at once; a failed record is no error here: the
   // epoch then completes with a later record, or when the stream is known to be idle.
@@ -69,6 +71,7 @@ class Clock {
   bool poll_first();
   bool is_covered(std::uint64_t epoch) const;
 
+  const std::string name_;
   Domain& domain_;
   const std::uint64_t id_;
   const StreamHandle handle_;

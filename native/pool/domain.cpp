@@ -27,7 +27,7 @@ Domain::~Domain() {
   for (const EventHandle event : events_) discard(event);
 }
 
-Result<std::uint64_t> Domain::adopt(StreamHandle handle, Lifetime lifetime) {
+Result<std::uint64_t> Domain::adopt(StreamHandle handle, Lifetime lifetime, std::string name) {
   if (dead()) return fatal();
   const Result<std::uint64_t> id = driver_.stream_id(device_, handle);
   note(id.status());
@@ -35,7 +35,7 @@ Result<std::uint64_t> Domain::adopt(StreamHandle handle, Lifetime lifetime) {
   std::lock_guard lock(clocks_mutex_);
   auto& clock = clocks_[*id];
   if (clock == nullptr) {
-    clock = std::make_unique<Clock>(*this, *id, handle, lifetime);
+    clock = std::make_unique<Clock>(*this, *id, handle, lifetime, std::move(name));
     clock->on_tape = static_cast<std::uint32_t>(*id);
   }
   return id;
@@ -60,6 +60,13 @@ Mark Domain::mark(std::uint64_t stream) {
   if (c == nullptr) return {};
   Mark mark = c->seen();
   mark.push_back(c->mark());
+  return mark;
+}
+
+Mark Domain::mark_all() {
+  Mark mark;
+  std::lock_guard lock(clocks_mutex_);
+  for (const auto& [id, c] : clocks_) mark.push_back(c->mark());
   return mark;
 }
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -36,7 +37,7 @@ class Domain {
   void nap(std::chrono::nanoseconds time) const { nap_(time); }
 
   // Makes a stream known and returns its id, which all else goes by. Known streams stay as they were.
-  Result<std::uint64_t> adopt(StreamHandle handle, Lifetime lifetime);
+  Result<std::uint64_t> adopt(StreamHandle handle, Lifetime lifetime, std::string name = {});
   void tape_id(std::uint64_t stream, std::uint32_t id);  // what rows call it; the stream's own id until told
   Clock* clock(std::uint64_t stream) const;              // null where the stream was never adopted
   void ending(std::uint64_t stream);                     // to be called before the stream is destroyed
@@ -46,6 +47,7 @@ class Domain {
   Mark mark(std::uint64_t stream);
   void ordered(std::uint64_t stream, const Mark& mark);
   void reached(const Mark& mark);
+  Mark mark_all();  // of every stream: just before the device is synchronised
 
   // After a sticky error, after deinitialisation and in a forked child no driver call is made any more.
   bool dead() const {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <exception>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -32,12 +33,12 @@ struct PoolFault : std::exception {
   const char* what() const noexcept override { return "pool fault"; }
 
   Code code;
-  std::uint64_t asked = 0;          // bytes, or the address that is unknown
-  std::uint64_t stream = 0;         // driver id
+  std::uint64_t asked = 0;          // bytes; the address, or the stream's id, that is unknown
+  std::string pool, stream;         // names
   Verdict verdict = Verdict::full;  // of exhausted
   Gauges gauges;                    // of exhausted and pending
   std::optional<std::uint64_t> limit;
-  std::vector<std::uint64_t> awaited;  // of pending: driver ids of the streams waited for
+  std::vector<std::string> awaited;  // of pending: names of the streams waited for
   std::int64_t waited_ns = 0;
   Status status = Status::ok;  // of driver
   std::string_view call;       // of driver

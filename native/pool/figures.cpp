@@ -76,24 +76,35 @@ Verdict Pool::verdict(const Gauges& g, const Need& need) const {
   return room + g.free() + siblings_idle() >= need.bytes ? Verdict::stranded : Verdict::full;
 }
 
-void Pool::give_up(std::uint64_t stream, const Need& need) {
+PoolFault Pool::fault(PoolFault::Code code, std::uint64_t asked) const {
+  PoolFault fault(code);
+  fault.pool = options_.name;
+  fault.asked = asked;
+  fault.limit = options_.limit;
+  return fault;
+}
+
+PoolFault Pool::fault(PoolFault::Code code, const Lane& lane, const Need& need) const {
+  PoolFault fault = this->fault(code, need.requested);
+  fault.stream = lane.clock().name();
+  fault.gauges = gauges(lane.clock().id());
+  return fault;
+}
+
+void Pool::give_up(const Lane& lane, const Need& need) {
   if (domain_.dead()) refuse_dead();
   ooms_.fetch_add(1, std::memory_order_relaxed);
-  PoolFault fault(PoolFault::Code::exhausted);
-  fault.asked = need.requested;
-  fault.stream = stream;
-  fault.gauges = gauges(stream);
-  fault.limit = options_.limit;
-  fault.verdict = verdict(fault.gauges, need);
-  fault.awaited = awaited();
-  throw fault;
+  PoolFault exhausted = fault(PoolFault::Code::exhausted, lane, need);
+  exhausted.verdict = verdict(exhausted.gauges, need);
+  exhausted.awaited = awaited();
+  throw exhausted;
 }
 
 void Pool::refuse_dead() const {
-  PoolFault fault(PoolFault::Code::driver);
-  fault.status = domain_.fatal();
-  fault.call = "alloc";
-  throw fault;
+  PoolFault dead = fault(PoolFault::Code::driver, 0);
+  dead.status = domain_.fatal();
+  dead.call = "alloc";
+  throw dead;
 }
 
 }  // namespace forebay

@@ -17,6 +17,13 @@ std::vector<Point> not_reached(const std::vector<Point>& points) {
     if (!p.clock->reached(p.epoch) && !p.clock->lost(p.epoch)) left.push_back(p);
   return left;
 }
+std::vector<std::string> names_of(const std::vector<Point>& points) {
+  std::vector<std::string> names;
+  for (const Point& p : points) names.push_back(p.clock->name());
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
 }  // namespace
 
 Block* Pool::miss(Lane& lane, const Need& need) {
@@ -27,8 +34,7 @@ Block* Pool::miss(Lane& lane, const Need& need) {
 }
 
 Block* Pool::exhausted(Lane& lane, const Need& need) {
-  const std::uint64_t stream = lane.clock().id();
-  wait_for_frees(stream, need);
+  wait_for_frees(lane, need);
   expel_guests();
   if (Block* block = search_everywhere(lane, need)) return block;
   if (Block* block = grow(lane, need)) return block;
@@ -41,7 +47,7 @@ Block* Pool::exhausted(Lane& lane, const Need& need) {
   if (give_back(kLargestRequest) + siblings_give_back(kLargestRequest) > 0)
     if (Block* block = grow(lane, need)) return block;
   if (Block* block = search_everywhere(lane, need)) return block;
-  give_up(stream, need);
+  give_up(lane, need);
 }
 
 // Pending blocks whose points are past become free again.
@@ -136,11 +142,10 @@ Block* Pool::grow_by(Lane& lane, const Need& need, std::uint64_t bytes) {
   if (!address.ok()) {
     reserved_.fetch_sub(bytes);
     if (address.status() == Status::out_of_memory) return nullptr;
-    PoolFault fault(PoolFault::Code::driver);
-    fault.call = "malloc";
-    fault.status = address.status();
-    fault.asked = bytes;
-    throw fault;
+    PoolFault refused = fault(PoolFault::Code::driver, bytes);
+    refused.call = "malloc";
+    refused.status = address.status();
+    throw refused;
   }
   driver_allocs_.fetch_add(1, std::memory_order_relaxed);
   auto segment = std::make_unique<Segment>();
@@ -174,18 +179,17 @@ std::vector<Point> Pool::awaited_points(const Need& need) const {
   return points;
 }
 
-std::vector<std::uint64_t> Pool::awaited() const {
-  std::vector<std::uint64_t> ids;
+std::vector<std::string> Pool::awaited() const {
+  std::vector<Point> points;
   for (Lane* lane : lanes()) {
     std::lock_guard lock(lane->mutex);
-    for (const Point& p : lane->awaited()) ids.push_back(p.clock->id());
+    const std::vector<Point> pending = lane->awaited();
+    points.insert(points.end(), pending.begin(), pending.end());
   }
-  std::sort(ids.begin(), ids.end());
-  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-  return ids;
+  return names_of(points);
 }
 
-void Pool::wait_for_frees(std::uint64_t stream, const Need& need) {
+void Pool::wait_for_frees(const Lane& lane, const Need& need) {
   std::vector<Point> left = awaited_points(need);
   std::chrono::nanoseconds waited{0};
   for (auto nap = kShortestNap; !(left = not_reached(left)).empty() && !domain_.dead();
@@ -197,15 +201,10 @@ void Pool::wait_for_frees(std::uint64_t stream, const Need& need) {
   if (domain_.dead()) refuse_dead();
   settle();
   if (left.empty() || options_.wait_limit.count() == 0) return;
-  PoolFault fault(PoolFault::Code::pending);
-  fault.asked = need.requested;
-  fault.stream = stream;
-  fault.gauges = gauges(stream);
-  for (const Point& p : left) fault.awaited.push_back(p.clock->id());
-  std::sort(fault.awaited.begin(), fault.awaited.end());
-  fault.awaited.erase(std::unique(fault.awaited.begin(), fault.awaited.end()), fault.awaited.end());
-  fault.waited_ns = waited.count();
-  throw fault;
+  PoolFault late = fault(PoolFault::Code::pending, lane, need);
+  late.awaited = names_of(left);
+  late.waited_ns = waited.count();
+  throw late;
 }
 
 // Idle guests go home. Their last free was on this lane's stream: home may use them once it got that far.

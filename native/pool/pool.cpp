@@ -43,11 +43,7 @@ std::optional<Granted> Pool::hit(std::uint64_t bytes, std::uint64_t stream) {
 
 Granted Pool::refill(std::uint64_t bytes, std::uint64_t stream) {
   if (domain_.dead()) refuse_dead();
-  if (bytes > kLargestRequest) {
-    PoolFault fault(PoolFault::Code::impossible);
-    fault.asked = bytes;
-    throw fault;
-  }
+  if (bytes > kLargestRequest) throw fault(PoolFault::Code::impossible, bytes);
   Lane& lane = lane_of(stream);
   {
     std::lock_guard lock(lane.mutex);
@@ -85,11 +81,7 @@ bool Pool::free(Address address) {
 
 bool Pool::lend(Address address, std::uint64_t stream) {
   Clock* clock = domain_.clock(stream);
-  if (clock == nullptr) {
-    PoolFault fault(PoolFault::Code::unknown_stream);
-    fault.stream = stream;
-    throw fault;
-  }
+  if (clock == nullptr) throw fault(PoolFault::Code::unknown_stream, stream);
   Block* block = map_.find(address);
   if (block == nullptr) return false;
   Lane& lane = *block->holder;
@@ -110,11 +102,7 @@ Lane& Pool::lane_of(std::uint64_t stream) {
 // A lane whose stream is over serves the new one: its memory would else stay with a stream that nobody will ask for.
 Lane& Pool::new_lane(std::uint64_t stream) {
   Clock* clock = domain_.clock(stream);
-  if (clock == nullptr || clock->ended()) {
-    PoolFault fault(PoolFault::Code::unknown_stream);
-    fault.stream = stream;
-    throw fault;
-  }
+  if (clock == nullptr || clock->ended()) throw fault(PoolFault::Code::unknown_stream, stream);
   for (Lane* lane : lanes()) lane->look();
   std::lock_guard lock(lanes_mutex_);
   if (Lane* lane = table_.find(stream)) return *lane;

@@ -29,6 +29,7 @@ namespace forebay {
 enum class Idle : std::uint8_t { shared, kept };
 
 struct PoolOptions {
+  std::string name = "pool";
   std::uint32_t index = 0;                                         // the pool's id in the tape's side table
   std::optional<std::uint64_t> limit;                              // bytes reserved
   std::vector<std::uint64_t> buckets;                              // sizes that requests round up to; none: 512 B steps
@@ -71,7 +72,7 @@ class Pool {
   std::uint64_t reserved() const { return reserved_.load(std::memory_order_relaxed); }
   const PoolOptions& options() const { return options_; }
   Domain& domain() const { return domain_; }
-  std::vector<std::uint64_t> awaited() const;  // streams that pending blocks wait for
+  std::vector<std::string> awaited() const;  // names of the streams that pending blocks wait for
 
   // Every byte in exactly one block, lists consistent, gauges equal to a recount: the first thing that is not so, or
   // nothing. For when no other thread is in the pool.
@@ -99,11 +100,13 @@ class Pool {
   bool claim(std::uint64_t bytes);
   void settle();
   void expel_guests();
-  void wait_for_frees(std::uint64_t stream, const Need& need);
+  void wait_for_frees(const Lane& lane, const Need& need);
   std::vector<Point> awaited_points(const Need& need) const;
   std::uint64_t give_back(std::uint64_t bytes);
   std::uint64_t siblings_give_back(std::uint64_t bytes);
-  [[noreturn]] void give_up(std::uint64_t stream, const Need& need);
+  [[noreturn]] void give_up(const Lane& lane, const Need& need);
+  PoolFault fault(PoolFault::Code code, std::uint64_t asked) const;
+  PoolFault fault(PoolFault::Code code, const Lane& lane, const Need& need) const;
   [[noreturn]] void refuse_dead() const;
   Verdict verdict(const Gauges& gauges, const Need& need) const;
   Gauges collect(const Lane* one) const;

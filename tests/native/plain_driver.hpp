@@ -85,6 +85,10 @@ class PlainDriver final : public Driver {
     return done(stream) >= at;
   }
 
+  std::int64_t now_ns() override { return 0; }
+  Result<void*> host_pointer(Address, std::uint64_t) override { return Status::not_supported; }
+  Status upload(int, Address, const void*, std::uint64_t, StreamHandle) override { return Status::not_supported; }
+  Status download(int, void*, Address, std::uint64_t, StreamHandle) override { return Status::not_supported; }
   Result<Address> host_alloc(std::uint64_t) override { return Status::not_supported; }
   Status host_free(Address) override { return Status::not_supported; }
   Result<Address> reserve_range(int, std::uint64_t) override { return Status::not_supported; }

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from forebay._core.driver import Account, Driver, FaultyDriver, SimDriver, Status, StreamKind, TapedDriver
+from forebay._core.pool import Domain
 from forebay.errors import BadInput, DriverError
 from forebay.runtime.buffer import Array, Buffer
 from forebay.runtime.recorder import tape_when_recording
@@ -48,6 +49,7 @@ class SimDevice:
         self.driver: Driver = machine.driver
         self.failure = Failure()
         self._call = _Call(self.driver, self.failure)
+        self.domain = Domain(machine.driver, index, machine.sim)  # what the device's pools know of its streams
         self.default_stream = Stream(self, "default", _LEGACY, owned=False)
 
     def stream(self, name: str, *, kind: Literal["blocking", "nonblocking"] = "blocking", priority: int = 0) -> Stream:
@@ -79,8 +81,10 @@ class SimDevice:
 
     def synchronize(self) -> None:
         """Waits until everything issued to this device has run."""
+        mark = self.domain.mark_all()
         with self.call() as driver:
             driver.device_sync(self.index)
+        self.domain.reached(mark)
 
     @property
     def clock_ns(self) -> int:

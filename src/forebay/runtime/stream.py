@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forebay._core.driver import LentBytes
+from forebay._core.pool import Lifetime, Mark
 from forebay.errors import BadInput
 from forebay.runtime.buffer import Array, Buffer, view_of
 from forebay.tape.events import Mode
@@ -33,7 +34,7 @@ class Stream:
 
     def __init__(self, device: SimDevice, name: str, handle: int, *, owned: bool) -> None:
         self.device, self.name, self.handle = device, name, handle
-        self.id = device.driver.stream_id(device.index, handle)
+        self.id = device.domain.adopt(handle, Lifetime.ours, name)
         self._owned = owned
 
     def launch(
@@ -95,19 +96,25 @@ class Stream:
     def record(self, event: Event | None = None) -> Event:
         """Records an event (a new one where none is given) after everything issued here so far."""
         event = event or Event(self.device)
+        mark = self.device.domain.mark(self.id)
         with self.device.call() as driver:
             driver.event_record(self.device.index, event.handle, self.handle)
+        event.mark = mark
         return event
 
     def wait(self, event: Event) -> None:
         """What is issued here later comes after the event's latest record. An event never recorded orders nothing."""
         with self.device.call() as driver:
             driver.stream_wait(self.device.index, self.handle, event.handle)
+        if event.mark is not None and event.device is self.device:
+            self.device.domain.ordered(self.id, event.mark)
 
     def synchronize(self) -> None:
         """Waits until everything issued here so far has run."""
+        mark = self.device.domain.mark(self.id)
         with self.device.call() as driver:
             driver.stream_sync(self.device.index, self.handle)
+        self.device.domain.reached(mark)
 
     def ready(self) -> bool:
         """Whether everything issued here so far has run; does not wait."""
@@ -118,6 +125,7 @@ class Stream:
         """Destroys the stream; a second call does nothing. A default stream stays."""
         if self._owned:
             self._owned = False
+            self.device.domain.ending(self.id)
             with self.device.call() as driver:
                 driver.stream_destroy(self.device.index, self.handle)
 
@@ -134,6 +142,7 @@ class Event:
 
     def __init__(self, device: SimDevice) -> None:
         self.device = device
+        self.mark: Mark | None = None  # where its latest record stands, for the device's pools
         self._owned = False
         with device.call() as driver:
             self.handle = driver.event_create(device.index)
@@ -141,8 +150,11 @@ class Event:
 
     def synchronize(self) -> None:
         """Waits until the event's latest record has run."""
+        mark = self.mark
         with self.device.call() as driver:
             driver.event_sync(self.device.index, self.handle)
+        if mark is not None:
+            self.device.domain.reached(mark)
 
     def ready(self) -> bool:
         """Whether the event's latest record has run; does not wait."""

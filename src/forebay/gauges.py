@@ -1,0 +1,64 @@
+"""gauges: the figures of a pool, defined once for live pools, tapes and exporters. The native struct has the same names, held by a test.
+
+How a figure is kept is native/pool's; how one is shown is report's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["GAUGES", "Gauge", "fragmentation", "utilisation"]
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """One figure: `derived` says how it follows from others, None where it is counted as such."""
+
+    name: str
+    unit: Literal["bytes", "count"]
+    meaning: str
+    derived: str | None = None
+
+
+GAUGES: tuple[Gauge, ...] = (
+    Gauge("reserved", "bytes", "what the pool has from the driver"),
+    Gauge("allocated", "bytes", "live blocks, with what rounding and unsplit tails add"),
+    Gauge("requested", "bytes", "what was asked for of the live blocks"),
+    Gauge("active", "bytes", "live, or freed and not yet reusable", "allocated + pending"),
+    Gauge("pending", "bytes", "freed, while another stream they were lent to may still use them"),
+    Gauge("cached", "bytes", "free to be handed out again", "reserved - active"),
+    Gauge("releasable", "bytes", "cached, in segments without a live or pending block"),
+    Gauge("stranded", "bytes", "cached, beside live or pending blocks of its segment", "cached - releasable"),
+    Gauge("largest_free", "bytes", "the largest block that this stream gets now, as a hit"),
+    Gauge("largest_free_after_waits", "bytes", "the same, once pending frees of this stream's memory are complete"),
+    Gauge("largest_free_if_idle", "bytes", "the largest hole of any stream, if all streams were idle"),
+    Gauge("largest_servable", "bytes", "the largest request that can succeed: the last, or growth up to limit and device"),
+    Gauge("hits", "count", "allocations served from this stream's own lists"),
+    Gauge("misses", "count", "allocations that had to look further"),
+    Gauge("driver_allocs", "count", "segments taken from the driver"),
+    Gauge("driver_frees", "count", "segments given back to the driver"),
+    Gauge("retries", "count", "allocations that gave idle segments back before they went on"),
+    Gauge("ooms", "count", "allocations that failed"),
+    Gauge("event_waits", "count", "waits that the pool put into a stream by itself"),
+)
+
+
+def utilisation(gauges: Mapping[str, int]) -> float:
+    """allocated / reserved; 1 where nothing is reserved.
+
+    >>> utilisation({"allocated": 3, "reserved": 4})
+    0.75
+    """
+    return gauges["allocated"] / gauges["reserved"] if gauges["reserved"] else 1.0
+
+
+def fragmentation(gauges: Mapping[str, int]) -> float:
+    """1 - largest_free_if_idle / free, free being cached + pending; 0 where nothing is free. Ordinary cache is not fragmentation.
+
+    >>> fragmentation({"cached": 80, "pending": 20, "largest_free_if_idle": 25})
+    0.75
+    """
+    free = gauges["cached"] + gauges["pending"]
+    return 1.0 - gauges["largest_free_if_idle"] / free if free else 0.0

@@ -1,0 +1,172 @@
+"""pool: a pool of device memory as a program sees it, and what its errors say. Which block serves what is native/pool's.
+
+Every method may be called from any thread; a free never waits.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from forebay._core.pool import Gauges
+from forebay._core.pool import Pool as NativePool
+from forebay._core.tape import Sink
+from forebay.errors import BadInput, DriverError, ForebayError, Pending, PoolExhausted
+from forebay.gauges import GAUGES
+from forebay.runtime.buffer import Buffer
+from forebay.runtime.device import SimDevice
+from forebay.runtime.stream import Stream
+from forebay.units import duration, parse_size, size
+
+__all__ = ["Pool"]
+
+_numbers = itertools.count()
+
+
+class Pool:
+    """Memory of one device for one consumer ("weights", "activations", "kv"), with a limit of its own.
+
+    `limit` (bytes or "40GiB") bounds what it takes from the driver. `buckets` are sizes that requests round up to; without them
+    to 512 bytes. A wait for frees lasts `wait_limit` seconds at most; 0 never waits. Where `gives_back` is false, other pools of
+    the device cannot have its idle segments. Allocations raise PoolExhausted with figures and verdict, Pending when a wait reached
+    its limit, DriverError.
+    """
+
+    def __init__(
+        self,
+        device: SimDevice,
+        name: str,
+        limit: int | str | None = None,
+        buckets: Sequence[int] = (),
+        consumer: str | None = None,
+        *,
+        wait_limit: float = 10.0,
+        gives_back: bool = True,
+        tape: Sink | None = None,
+        index: int | None = None,
+    ) -> None:
+        self.device, self.name, self.consumer = device, name, consumer
+        self.limit = _bytes(limit)
+        if wait_limit < 0 or any(b <= 0 for b in buckets):
+            raise BadInput(f"pool {name}: wait_limit must not be negative, buckets must be positive byte counts")
+        self._native = NativePool(
+            device.domain,
+            name,
+            index=next(_numbers) if index is None else index,
+            limit=self.limit,
+            buckets=list(buckets),
+            wait_limit_ns=round(wait_limit * 1e9),
+            idle_shared=gives_back,
+            tape=tape,
+        )
+        self._alloc = self._native.alloc
+        self.free_address = self._native.free  # (address) -> None: the fast path, no Python frame in between
+        self.trim = self._native.trim  # () -> bytes given back to the driver; waits as the driver's free does
+
+    def alloc(self, nbytes: int, stream: Stream) -> Buffer:
+        """A buffer that work on `stream` may use from now on; its free is ordered after every stream that used it."""
+        return Buffer(self.device, self.alloc_address(nbytes, stream), nbytes, self._release)
+
+    def alloc_address(self, nbytes: int, stream: Stream) -> int:
+        """The same without a buffer: whoever takes it gives it back with `free_address`, after `lend_address` for other streams."""
+        if nbytes <= 0:
+            raise BadInput(f"pool {self.name}: asked {nbytes} bytes; ask for at least one")
+        if stream.device is not self.device:
+            raise self._elsewhere(stream)
+        return self._alloc(nbytes, stream.id)
+
+    def lend_address(self, address: int, stream: Stream) -> None:
+        """`stream` uses the block too: its free waits for that stream as well. Raises BadInput for an unknown address."""
+        if stream.device is not self.device:
+            raise self._elsewhere(stream)
+        self._native.lend(address, stream.id)
+
+    def gauges(self, stream: Stream | None = None) -> Gauges:
+        """The figures now (forebay.gauges); `largest_free` and `largest_free_after_waits` of the stream, else of the best one."""
+        return self._native.gauges() if stream is None else self._native.gauges(stream.id)
+
+    def walk(self) -> None:
+        """Checks the pool's whole structure. Raises ForebayError, naming what does not hold: a defect of forebay."""
+        if broken := self._native.walk():
+            raise ForebayError(f"pool {self.name}: {broken}; this is a defect of forebay, please report it")
+
+    def _elsewhere(self, stream: Stream) -> BadInput:
+        return BadInput(f"pool {self.name} is on another device than {stream!r}; use a pool of the stream's device")
+
+    def _release(self, buffer: Buffer) -> None:
+        for stream in buffer.streams.values():
+            self.lend_address(buffer.address, stream)
+        self.free_address(buffer.address)
+
+    def __repr__(self) -> str:
+        g = self.gauges()
+        return f"Pool({self.name!r}, reserved {size(g.reserved)}, allocated {size(g.allocated)})"
+
+
+_REMEDY = {
+    "full": "the device is full. Free something, lower what other pools and processes hold, or shrink the request",
+    "capped": "the pool's own limit, while the device has room. Raise the limit or free something",
+    "fragmented": "fragmented, not full. Give this consumer its own pool, or see `forebay explain checkerboard-fragmentation`",
+    "pending": "freed bytes would do, but streams still use them. Synchronise those streams, or allow the pool to wait",
+    "stranded": "idle bytes would do, but other streams or pools hold them. Let them give back, or trim them",
+}
+
+
+def error_of(
+    *,
+    code: str,
+    pool: str,
+    asked: int,
+    stream: str,
+    verdict: str,
+    gauges: Gauges,
+    limit: int | None,
+    awaited: list[str],
+    waited_ns: int,
+    status: int,
+    status_name: str,
+    sticky: bool,
+    call: str,
+) -> Exception:
+    """The exception for a native fault. Called by the binding."""
+    if code == "exhausted":
+        hint = f" (waiting for {', '.join(awaited)})" if awaited else ""
+        text = f"pool {pool}: asked {size(asked)} on stream {stream}; {_figures(gauges, limit)}: {_REMEDY[verdict]}{hint}."
+        return PoolExhausted(text, verdict=verdict, gauges=_values(gauges))
+    if code == "pending":
+        text = (
+            f"pool {pool}: asked {size(asked)} on stream {stream}; waited {duration(waited_ns)} for frees on "
+            f"{', '.join(awaited)} ({_figures(gauges, limit)}). What do these streams wait for? Raise wait_limit if they are just slow."
+        )
+        return Pending(text, streams=tuple(awaited))
+    if code == "driver":
+        advice = "the device is lost: make a new one" if sticky else "the pool is as it was: try again"
+        text = f"pool {pool}: {call} answered {status_name} ({status}); {advice}"
+        return DriverError(text, call=call, status=status, sticky=sticky)
+    if code == "unknown_stream":
+        return BadInput(f"pool {pool}: stream {asked} is not known or was closed; use an open stream of the pool's device")
+    if code == "unknown_address":
+        return BadInput(f"pool {pool}: no live block begins at {asked:#x}; free each block once, with the pool it came from")
+    return BadInput(f"pool {pool}: asked {size(asked)}, more than any device has; check the request")
+
+
+def _figures(g: Gauges, limit: int | None) -> str:
+    capped = "" if limit is None else f", limit {size(limit)}"
+    share = f"{g.utilisation:.0%}"
+    return (
+        f"largest free block {size(g.largest_free_if_idle)} (reserved {size(g.reserved)}, allocated {size(g.allocated)} = {share}, "
+        f"stranded {size(g.stranded)}, pending {size(g.pending)}{capped})"
+    )
+
+
+def _values(g: Gauges) -> dict[str, int]:
+    return {gauge.name: getattr(g, gauge.name) for gauge in GAUGES}
+
+
+def _bytes(limit: int | str | None) -> int | None:
+    if not isinstance(limit, str):
+        return limit
+    try:
+        return parse_size(limit)
+    except ValueError as error:
+        raise BadInput(str(error)) from None
