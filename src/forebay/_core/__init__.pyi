@@ -6,5 +6,6 @@ from forebay._core import (
     emulate as emulate,
     ingest as ingest,
     order as order,
+    pool as pool,
     tape as tape
 )

@@ -1,0 +1,241 @@
+"""Pools, the order they go by, gauges, and replays."""
+
+from collections.abc import Sequence
+import enum
+from typing import Annotated, overload
+
+import numpy
+from numpy.typing import NDArray
+
+import forebay._core.driver
+import forebay._core.tape
+
+
+class Gauges:
+    """
+    The figures of a pool at one moment: bytes, then counts (forebay.gauges).
+    """
+
+    @property
+    def reserved(self) -> int: ...
+
+    @property
+    def allocated(self) -> int: ...
+
+    @property
+    def requested(self) -> int: ...
+
+    @property
+    def active(self) -> int: ...
+
+    @property
+    def pending(self) -> int: ...
+
+    @property
+    def cached(self) -> int: ...
+
+    @property
+    def releasable(self) -> int: ...
+
+    @property
+    def stranded(self) -> int: ...
+
+    @property
+    def largest_free(self) -> int: ...
+
+    @property
+    def largest_free_after_waits(self) -> int: ...
+
+    @property
+    def largest_free_if_idle(self) -> int: ...
+
+    @property
+    def largest_servable(self) -> int: ...
+
+    @property
+    def hits(self) -> int: ...
+
+    @property
+    def misses(self) -> int: ...
+
+    @property
+    def driver_allocs(self) -> int: ...
+
+    @property
+    def driver_frees(self) -> int: ...
+
+    @property
+    def retries(self) -> int: ...
+
+    @property
+    def ooms(self) -> int: ...
+
+    @property
+    def event_waits(self) -> int: ...
+
+    @property
+    def utilisation(self) -> float: ...
+
+    @property
+    def fragmentation(self) -> float: ...
+
+GAUGES: list = ...
+
+class Lifetime(enum.Enum):
+    """
+    Whether a stream's end will be told (`ours`), or may go unseen (`foreign`).
+    """
+
+    ours = 0
+
+    foreign = 1
+
+class Mark:
+    """A place in a device's order."""
+
+class Domain:
+    """
+    What all pools of one device share: streams, and the edges between them.
+    """
+
+    @overload
+    def __init__(self, driver: forebay._core.driver.Driver, device: int) -> None: ...
+
+    @overload
+    def __init__(self, driver: forebay._core.driver.Driver, device: int, sim: forebay._core.driver.SimDriver) -> None:
+        """Waits pass on the simulated clock."""
+
+    def adopt(self, handle: int, lifetime: Lifetime, name: str = '') -> int:
+        """Makes a stream known; returns its id."""
+
+    def knows(self, stream: int) -> bool: ...
+
+    def ending(self, stream: int) -> None:
+        """To be called before the stream is destroyed."""
+
+    def mark(self, stream: int) -> Mark:
+        """Just before a record or a sync: all that the stream was given."""
+
+    def mark_all(self) -> Mark:
+        """Just before the device is synchronised."""
+
+    def ordered(self, stream: int, mark: Mark) -> None:
+        """After the stream was told to wait for the record at `mark`."""
+
+    def reached(self, mark: Mark) -> None:
+        """The host knows all before `mark` complete."""
+
+    @property
+    def dead(self) -> bool: ...
+
+class Pool:
+    """
+    Device memory in stream order over driver segments; streams go by their driver id.
+    """
+
+    def __init__(self, domain: Domain, name: str, *, index: int = 0, limit: int | None = None, buckets: Sequence[int] = [], wait_limit_ns: int = 10000000000, idle_shared: bool = True, tape: forebay._core.tape.Sink | None = None) -> None: ...
+
+    def alloc(self, nbytes: int, stream: int) -> int:
+        """
+        The address of a block for `stream`. Raises PoolExhausted, Pending, DriverError.
+        """
+
+    def free(self, address: int) -> None:
+        """
+        Gives a block back in stream order; never waits. Raises BadInput for an unknown address.
+        """
+
+    def lend(self, address: int, stream: int) -> None:
+        """`stream` uses the block too: its free waits for that stream."""
+
+    def trim(self) -> int:
+        """Gives wholly idle segments back to the driver; returns the bytes."""
+
+    @overload
+    def gauges(self) -> Gauges: ...
+
+    @overload
+    def gauges(self, stream: int) -> Gauges: ...
+
+    def walk(self) -> str | None:
+        """
+        The full check: what is wrong, or None. No other thread may be in the pool.
+        """
+
+    @property
+    def reserved(self) -> int: ...
+
+class Move(enum.IntEnum):
+    """What a row of a history does to a block."""
+
+    alloc = 0
+
+    free = 1
+
+    lend = 2
+
+class Outcome:
+    """What a history took from its pools. Bytes; events count from 0."""
+
+    @property
+    def events(self) -> int: ...
+
+    @property
+    def peak_reserved(self) -> int: ...
+
+    @property
+    def peak_allocated(self) -> int: ...
+
+    @property
+    def peak_requested(self) -> int: ...
+
+    @property
+    def peak_allocated_event(self) -> int: ...
+
+    @property
+    def largest_free_at_peak(self) -> int: ...
+
+    @property
+    def largest_free_at_end(self) -> int: ...
+
+    @property
+    def hits(self) -> int: ...
+
+    @property
+    def misses(self) -> int: ...
+
+    @property
+    def driver_allocs(self) -> int: ...
+
+    @property
+    def driver_frees(self) -> int: ...
+
+    @property
+    def retries(self) -> int: ...
+
+    @property
+    def ooms(self) -> int: ...
+
+    @property
+    def unknown_frees(self) -> int: ...
+
+    @property
+    def oom_event(self) -> int | None: ...
+
+    @property
+    def oom_verdict(self) -> str | None: ...
+
+class Replay:
+    """A history through pools of its own on a driver, chunk by chunk."""
+
+    def __init__(self, driver: forebay._core.driver.Driver, device: int, limits: Sequence[int | None] = [None], buckets: Sequence[int] = []) -> None:
+        """One pool a limit (bytes, or None)."""
+
+    def feed(self, move: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], address: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], bytes: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], stream: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], pool: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
+
+    def outcome(self) -> Outcome: ...
+
+    def samples(self) -> list[tuple[int, int, int, int]]:
+        """
+        (event, reserved, allocated, requested), evenly spread over the events so far.
+        """
