@@ -89,6 +89,7 @@ bool Clock::alive() {
   if (ended()) return false;
   if (lifetime_ == Lifetime::ours) return true;
   const Result<std::uint64_t> id = domain_.driver().stream_id(domain_.device(), handle_);
+  domain_.note(id.status());
   return id.ok() && *id == id_;
 }
 

@@ -50,6 +50,7 @@ std::uint64_t Pool::growth_room(std::uint64_t releasable) const {
 std::uint64_t Pool::device_free() const {
   if (domain_.dead()) return 0;
   const Result<MemoryInfo> info = domain_.driver().memory_info(domain_.device());
+  domain_.note(info.status());
   return info.ok() ? info->free_bytes : 0;
 }
 
