@@ -47,7 +47,7 @@ lint: $(BIN)/.lint ## style, types, import laws
 
 # The native stress programs, with local checks on every operation: one thread under ASan and UBSan (and the full walk
 # every 1,000 operations), eight under TSan.
-POOL := $(wildcard native/pool/*.[ch]pp native/driver/port.hpp native/driver/status.* tests/native/*)
+POOL := $(wildcard native/pool/*.[ch]pp tests/native/p*.[ch]pp) native/driver/port.hpp native/driver/status.hpp native/driver/status.cpp
 comma := ,
 build/stress-%/pool_stress: $(POOL)
 	@mkdir -p $(@D)
