@@ -28,6 +28,10 @@ $(BIN)/.lint: $(BIN)/.built
 	$(BIN)/python -m pip install -q --group lint
 	@touch $@
 
+.PHONY: run
+run: $(BIN)/.built ## a real PyTorch history through our pool, on a simulated device
+	@$(BIN)/forebay whatif example:mixed --settings forebay
+
 .PHONY: build
 build: $(BIN)/.built ## build the native core and install the package into .venv, editable
 

@@ -1,8 +1,10 @@
 """The house's own rules: what an import costs, what is generated, what the laws say."""
 
+import os
 import re
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -56,7 +58,9 @@ def test_the_stubs_are_those_of_the_native_modules(tmp_path):
 
 def test_bare_make_lists_the_targets():
     listed = subprocess.run(["make", "-s"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True).stdout
-    assert {"test", "lint", "docs", "bench", "test-gpu", "bench-gpu"} <= set(re.findall(r"make ([\w-]+)", listed))
+    assert {"run", "test", "stress", "lint", "docs", "bench", "test-gpu", "bench-gpu"} <= set(
+        re.findall(r"make ([\w-]+)", listed)
+    )
 
 
 @pytest.mark.parametrize("target", ["test-gpu", "bench-gpu"])
@@ -64,3 +68,31 @@ def test_what_needs_a_gpu_says_in_one_line_that_nothing_does_yet(target):
     done = subprocess.run(["make", "-s", target], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert "nothing in this version needs a GPU" in done.stderr
+
+
+def test_the_versions_agree():
+    assert version("forebay") == forebay.__version__
+
+
+def steady(text):
+    """Output without what differs from run to run."""
+    return re.sub(r"in [\d.]+ s \([^)]*\)", "in SECONDS", text).rstrip()
+
+
+def readme_blocks():
+    """Each console block of the README: its command, and the output that it shows."""
+    blocks = re.findall(r"```console\n\$ ([^\n]+)\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    return [pytest.param(command, shown, id=command) for command, shown in blocks]
+
+
+def test_the_readme_shows_two_commands():
+    assert len(readme_blocks()) == 2
+
+
+@pytest.mark.parametrize(("command", "shown"), readme_blocks())
+def test_a_command_of_the_readme_prints_what_it_shows(command, shown):
+    made = ["make", "-s", "-o", ".venv/bin/.built", *command.split()[1:]] if command.startswith("make") else command.split()
+    environment = os.environ | {"COLUMNS": "100"}
+    done = subprocess.run(made, cwd=ROOT, capture_output=True, text=True, timeout=120, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [line.rstrip() for line in steady(done.stdout).splitlines()] == [line.rstrip() for line in steady(shown).splitlines()]

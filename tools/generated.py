@@ -90,7 +90,7 @@ def calls_page() -> str:
 def terms_page() -> str:
     """What the words of the output mean, without the calls, which have a page of their own."""
     parts = ["# Terms\n\nAlso `forebay explain NAME`.\n"]
-    groups = groupby((t for t in terms().values() if t.group != "driver call"), key=lambda term: term.group)
+    groups = groupby((t for t in terms() if t.group != "driver call"), key=lambda term: term.group)
     for group, members in groups:
         parts.append(f"## {group[0].upper()}{group[1:]}\n")
         parts.append(table(["name", "meaning"], ((f"`{t.name}`", t.text.replace("\n\n", " ")) for t in members)))

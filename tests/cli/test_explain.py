@@ -7,6 +7,7 @@ from forebay import cli
 from forebay._core.tape import Kind
 from forebay.calls import CALLS
 from forebay.errors import BadInput
+from forebay.gauges import GAUGES
 from forebay.report.json import shipped
 from forebay.report.terms import find, terms
 from forebay.tape import COLUMNS
@@ -20,9 +21,20 @@ def explain(capsys, *arguments):
 
 
 def test_every_kind_column_and_call_can_be_explained():
-    known = terms()
-    assert [name for name in (*COLUMNS, *(kind.name for kind in Kind), *CALLS) if name not in known] == []
-    assert all(term.text for term in known.values())
+    known = {(term.group, term.name) for term in terms()}
+    assert {("kind of row", kind.name) for kind in Kind} <= known
+    assert {("column", name) for name in COLUMNS} <= known
+    assert {("driver call", name) for name in CALLS} <= known
+    assert {("gauge", gauge.name) for gauge in GAUGES} <= known
+    assert len(known) == len(terms())
+    assert all(term.text for term in terms())
+
+
+def test_a_name_of_two_groups_is_explained_in_both():
+    term = find("requested")
+    assert term.group == "gauge, column"
+    assert "As a gauge: what was asked for of the live blocks." in term.text
+    assert "As a column: bytes that the program asked for." in term.text
 
 
 def test_every_kind_has_a_meaning_of_its_own():
@@ -65,4 +77,4 @@ def test_without_a_name_every_term_is_listed(capsys):
     status, out, _ = explain(capsys)
     assert status == 0
     listed = {word for line in out.splitlines() for word in line.replace(",", " ").split()}
-    assert [name for name in terms() if name not in listed] == []
+    assert [term.name for term in terms() if term.name not in listed] == []

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from forebay.errors import BadInput
 from forebay.sources.heap_state import BLOCK, HeapState
-from forebay.tape import Kind, Tape, parse
+from forebay.tape import Kind, Sees, Tape, parse
 from forebay.whatif.history import Op, histories
 
 
@@ -102,8 +102,13 @@ def test_blocks_of_private_pools_are_told_apart():
 
 
 def test_where_nothing_was_allocated_there_is_nothing_to_run():
-    with pytest.raises(BadInput, match="holds no allocator history"):
+    with pytest.raises(BadInput, match="holds no allocator history, 0 events of it"):
         histories(parse("s1 launch k\ns1 reserve 2M @0"))
+
+
+def test_one_event_of_a_source_that_could_not_follow_is_no_history():
+    with pytest.raises(BadInput, match="holds no allocator history, 1 event of it"):
+        histories(parse("sees segments\ns1 alloc A 1K @0"))
 
 
 @given(
@@ -114,7 +119,7 @@ def test_where_nothing_was_allocated_there_is_nothing_to_run():
 def test_blocks_are_as_one_pass_over_a_table_of_addresses_finds_them(rows):
     kinds = np.array([kind for kind, _ in rows], "u1")
     addresses = np.array([address for _, address in rows], "u8")
-    tape = Tape({"kind": kinds, "address": addresses, "size": np.arange(1, len(rows) + 1, dtype="u8")})
+    tape = Tape({"kind": kinds, "address": addresses, "size": np.arange(1, len(rows) + 1, dtype="u8")}, sees=frozenset(Sees))
     expected, at, done, made = [], {}, set(), 0
     for index, (kind, address) in enumerate(rows):
         if kind in (Kind.alloc, Kind.oom):

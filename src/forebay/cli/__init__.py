@@ -20,6 +20,7 @@ from forebay.errors import ForebayError
 COMMANDS: Final[dict[str, str]] = {
     "explain": "what a term means: a gauge, a kind of row, a driver call, an error",
     "show": "what a file tells, one event a line",
+    "whatif": "a recorded history through another pool",
 }
 
 

@@ -26,5 +26,5 @@ def _print(explained: Explained) -> None:
 
 
 def _list() -> None:
-    for group, members in groupby(terms().values(), key=lambda term: term.group):
+    for group, members in groupby(terms(), key=lambda term: term.group):
         click.echo(click.wrap_text(f"{group}: {', '.join(term.name for term in members)}", width=110, subsequent_indent="  "))

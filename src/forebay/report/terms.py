@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from forebay import errors
 from forebay.calls import CALLS, Call, Law, lookup, stem
 from forebay.errors import BadInput
+from forebay.gauges import GAUGES
 from forebay.tape import COLUMNS, Sees, fills
 from forebay.tape.kinds import KINDS
 
@@ -76,25 +77,38 @@ def _calls() -> Iterator[Term]:
 def _sees() -> Iterator[Term]:
     for thing in Sees:
         yield Term(
-            thing.value, "what a source sees", f"A tape that lists `{thing.value}` shows it; one that does not is blind to it."
+            thing.value,
+            "thing that a source sees",
+            f"A tape that lists `{thing.value}` shows it; one that does not is blind to it.",
         )
 
 
-def terms() -> dict[str, Term]:
-    """Every term by its name. Where two groups share a name (a column and what a source sees), the first one here wins."""
-    found: dict[str, Term] = {}
-    for term in (*_kinds(), *_columns(), *_errors(), *_calls(), *_sees()):
-        found.setdefault(term.name, term)
-    return found
+def _gauges() -> Iterator[Term]:
+    for gauge in GAUGES:
+        derived = f" It is {gauge.derived}." if gauge.derived else ""
+        yield Term(gauge.name, "gauge", f"{gauge.meaning}.{derived}\n\nUnit: {gauge.unit}.")
+
+
+def terms() -> list[Term]:
+    """Every term, group by group. A name may stand in several groups."""
+    return [*_gauges(), *_kinds(), *_columns(), *_sees(), *_errors(), *_calls()]
 
 
 def find(name: str) -> Term:
-    """The term of this name; entry points of calls count as their call. Raises BadInput with the nearest names there are."""
+    """What this name means in every group that has it; entry points of calls count as their call.
+
+    Raises BadInput with the nearest names that there are.
+    """
     known = terms()
-    term = known.get(name) or (known.get(stem(name)) if lookup(name) else None)
-    if term is not None:
-        return term
-    folded = {other.casefold(): other for other in known}
+    found = [term for term in known if term.name in (name, lookup(name) and stem(name))]
+    if not found:
+        raise BadInput(f"nothing here is called {name!r}; {_hint(name, known)}")
+    if len(found) == 1:
+        return found[0]
+    return Term(found[0].name, ", ".join(t.group for t in found), "\n\n".join(f"As a {t.group}: {t.text}" for t in found))
+
+
+def _hint(name: str, known: list[Term]) -> str:
+    folded = {term.name.casefold(): term.name for term in known}
     near = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)
-    hint = f"did you mean {', '.join(folded[other] for other in near)}?" if near else "`forebay explain` alone lists the terms"
-    raise BadInput(f"nothing here is called {name!r}; {hint}")
+    return f"did you mean {', '.join(folded[other] for other in near)}?" if near else "`forebay explain` alone lists the terms"

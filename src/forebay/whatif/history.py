@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from forebay.errors import BadInput
 from forebay.sources.heap_state import HeapState
-from forebay.tape import Kind, Tape
+from forebay.tape import Kind, Sees, Tape
 
 __all__ = ["History", "Op", "histories"]
 
@@ -26,7 +26,7 @@ class Op(IntEnum):
     ALLOC = 0
     FREE = 1  # the program let go; the bytes may be used again at the RECLAIM, where the history shows one, else now
     RECLAIM = 2
-    ATTEMPT = 3  # a request that failed when it was recorded: served and let go at once, or an out-of-memory here too
+    ATTEMPT = 3  # a request that failed when it was recorded
 
 
 _OPS = {Kind.alloc: Op.ALLOC, Kind.free: Op.FREE, Kind.reclaim: Op.RECLAIM, Kind.oom: Op.ATTEMPT}
@@ -38,7 +38,8 @@ class History:
 
     n operations: `op` (u1, Op), `block` (u4). m blocks: `requested` (u8, bytes), `stream` (u4, of the tape's side table), `group`
     (u4: 0 for the ordinary pools, else 1 + the index into `private`). The first `alive` operations allocate what was there before
-    the tape begins; operation i beyond them is the tape's row `row[i - alive]` (i8).
+    the tape begins; operation i beyond them is the tape's row `row[i - alive]` (i8). `reuse` is the operation from which on the
+    bytes of a block may be used again: RECLAIM where the tape shows it, else FREE.
     """
 
     device: int
@@ -50,6 +51,7 @@ class History:
     private: tuple[tuple[int, int], ...]
     alive: int
     row: Array
+    reuse: Op
 
     def __len__(self) -> int:
         return len(self.op)
@@ -63,13 +65,13 @@ def histories(tape: Tape, before: HeapState | None = None) -> list[History]:
     """The history of each device that has operations, in the order of their numbers.
 
     `before` is the heap before the first row. A free of a block that nothing allocated, or a second one, is left out: it has no
-    block to let go. Raises BadInput where no row is an operation, since then there is nothing to run.
+    block to let go. Raises BadInput where there is nothing to run.
     """
     rows = tape.where(*_OPS)
-    if not len(rows):
-        raise BadInput(
-            "it holds no allocator history (no alloc, free or oom): record one with torch.cuda.memory._record_memory_history"
-        )
+    # One event is what a ring of one leaves, which records the state alone.
+    if not len(rows) or (len(rows) == 1 and Sees.ALLOCS not in tape.sees):
+        count = "1 event" if len(rows) else "0 events"
+        raise BadInput(f"it holds no allocator history, {count} of it: record with torch.cuda.memory._record_memory_history()")
     device = tape.columns["device"][rows] if tape.has("device") else np.zeros(len(rows), "i2")
     state = before or HeapState()
     return [_history(tape, rows[device == number], int(number), state.device(int(number))) for number in np.unique(device)]
@@ -93,7 +95,9 @@ def _history(tape: Tape, rows: Array, device: int, before: HeapState) -> History
     row = np.concatenate([np.full(len(held), rows[0] if len(rows) else 0), rows])
     kept = known & _first_of_each(op, block, known)
     row = row[kept[alive:]]
-    return History(device, op[kept], block[kept], requested, stream.astype("u4"), group, private, alive, row.astype("i8"))
+    reuse = Op.RECLAIM if (columns["kind"] == Kind.reclaim).any() else Op.FREE
+    blocks = (requested, stream.astype("u4"), group, private)
+    return History(device, op[kept], block[kept], *blocks, alive, row.astype("i8"), reuse)
 
 
 def _or_zero(tape: Tape, name: str, rows: Array) -> Array:

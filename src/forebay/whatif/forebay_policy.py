@@ -1,0 +1,100 @@
+"""forebay_policy: a history through our own pool, over a simulated device: the pool that a live program uses, over another driver.
+
+The replay itself is native/pool/replay.hpp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forebay._core.driver import SimDriver
+from forebay._core.pool import Move, Replay
+from forebay.whatif.history import History, Op
+
+__all__ = ["Need", "through_our_pool"]
+
+Array = NDArray[Any]
+_CHUNK: Final = 1 << 16  # moves
+_BOUNDLESS: Final = 1 << 42  # bytes of a device that no history fills
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a policy needed for a history; of several devices sums, but the largest free block is the largest of any.
+
+    `peak_allocated_bytes` counts a block, rounding included, from its request until its bytes may be used again. `oom_row` is the
+    tape's row of the first request that failed; the run goes on without its block.
+    """
+
+    peak_reserved_bytes: int
+    peak_allocated_bytes: int
+    largest_free_bytes: int
+    driver_allocs: int
+    driver_frees: int
+    ooms: int
+    oom_row: int | None
+
+
+def through_our_pool(histories: Iterable[History], cap: int | None, advance: Callable[[float], None]) -> Need:
+    """Runs each device's history over a simulated device of `cap` bytes, or of more than it can need.
+
+    Blocks of each private pool get a pool of their own. With a cap, requests that failed when recorded are tried too.
+    """
+    each = list(histories)
+    total = sum(map(len, each))
+    needs, done = [], 0
+    for history in each:
+        needs.append(_one(history, cap, lambda moves, before=done: advance((before + moves) / total)))  # type: ignore[misc]
+        done += len(history)
+    return _together(needs)
+
+
+def _one(history: History, cap: int | None, advance: Callable[[int], None]) -> Need:
+    operation = _served(history, attempts=cap is not None)
+    move = np.where(history.op[operation] == history.reuse, int(Move.free), int(Move.alloc)).astype("u1")
+    again = np.flatnonzero((history.op[operation[:-1]] == Op.ATTEMPT) & (operation[1:] == operation[:-1])) + 1
+    move[again] = int(Move.free)
+    block = history.block[operation]
+    columns = (move, block.astype("u8"), history.requested[block], history.stream[block], history.group[block])
+    replay = Replay(SimDriver([cap or _BOUNDLESS]), 0, limits=[None] * (1 + len(history.private)))
+    for start in range(0, len(operation), _CHUNK):
+        replay.feed(*(np.ascontiguousarray(column[start : start + _CHUNK]) for column in columns))
+        advance(start)
+    return _need(replay.outcome(), history, operation)
+
+
+def _served(history: History, *, attempts: bool) -> Array:
+    """The operations that the pool sees, in order; an attempt twice, since it is let go at once."""
+    seen = np.isin(history.op, (Op.ALLOC, history.reuse, Op.ATTEMPT) if attempts else (Op.ALLOC, history.reuse))
+    operation = np.flatnonzero(seen)
+    return np.repeat(operation, np.where(history.op[operation] == Op.ATTEMPT, 2, 1))
+
+
+def _need(outcome: Any, history: History, operation: Array) -> Need:
+    return Need(
+        peak_reserved_bytes=outcome.peak_reserved,
+        peak_allocated_bytes=outcome.peak_allocated,
+        largest_free_bytes=outcome.largest_free_at_end,
+        driver_allocs=outcome.driver_allocs,
+        driver_frees=outcome.driver_frees,
+        ooms=outcome.ooms,
+        oom_row=None if outcome.oom_event is None else history.row_of(int(operation[outcome.oom_event])),
+    )
+
+
+def _together(needs: list[Need]) -> Need:
+    rows = [need.oom_row for need in needs if need.oom_row is not None]
+    return Need(
+        peak_reserved_bytes=sum(need.peak_reserved_bytes for need in needs),
+        peak_allocated_bytes=sum(need.peak_allocated_bytes for need in needs),
+        largest_free_bytes=max(need.largest_free_bytes for need in needs),
+        driver_allocs=sum(need.driver_allocs for need in needs),
+        driver_frees=sum(need.driver_frees for need in needs),
+        ooms=sum(need.ooms for need in needs),
+        oom_row=min(rows, default=None),
+    )

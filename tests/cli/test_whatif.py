@@ -1,0 +1,135 @@
+import json
+import lzma
+import pickle
+
+import jsonschema
+import pytest
+
+import corpus
+from forebay import cli
+from forebay.report.json import shipped
+
+FILES = [path for folder in ("recordings", "incidents", "snapshots") for path in corpus.artifacts(folder, "*.xz")]
+MEASURED = [path for path in FILES if path.parent.name != "snapshots" and "truncated" not in path.name]
+STATE_ALONE = [path for path in FILES if path.name in ("public_2023_layout.pickle.xz", "public_segments_only.pickle.xz")]
+HISTORIES = [path for path in FILES if path not in STATE_ALONE]
+
+
+class Refusing(pickle.Unpickler):
+    """Builds nothing but plain values."""
+
+    def find_class(self, module, name):
+        raise AssertionError(f"a snapshot asks for {module}.{name}")
+
+
+def plain(path):
+    with lzma.open(path) as packed:
+        return Refusing(packed).load()
+
+
+def alive_at_the_end(snapshot):
+    """(device, address) → bytes asked for, of the blocks that are not reusable when the file ends."""
+    alive = {}
+    for segment in snapshot["segments"]:
+        address = segment["address"]
+        for block in segment["blocks"]:
+            if block["state"] != "inactive":
+                asked = block.get("requested_size", sum(h["real_size"] for h in block.get("history", [])))
+                alive[segment["device"], block.get("address", address)] = asked
+            address += block["size"]
+    return alive
+
+
+def peaks(snapshot):
+    """The highest sum of bytes asked for, and of bytes reserved, of each device: the end walked back, then forwards again."""
+    asked, reserved = {}, {}
+    alive = alive_at_the_end(snapshot)
+    for device, trace in enumerate(snapshot["device_traces"]):
+        if not trace:
+            continue
+        now = sum(size for (where, _), size in alive.items() if where == device)
+        held = sum(segment["total_size"] for segment in snapshot["segments"] if segment["device"] == device)
+        for event in reversed(trace):
+            now -= change(event, "alloc", "free_completed")
+            held -= change(event, "segment_alloc", "segment_free") + change(event, "segment_map", "segment_unmap")
+        asked[device], reserved[device] = now, held
+        for event in trace:
+            now += change(event, "alloc", "free_completed")
+            held += change(event, "segment_alloc", "segment_free") + change(event, "segment_map", "segment_unmap")
+            asked[device], reserved[device] = max(asked[device], now), max(reserved[device], held)
+    return sum(asked.values()), sum(reserved.values())
+
+
+def change(event, more, less):
+    return event["size"] * ((event["action"] == more) - (event["action"] == less))
+
+
+def whatif(capsys, *arguments):
+    status = cli.run(["whatif", *map(str, arguments)])
+    told = capsys.readouterr()
+    return status, told.out, told.err
+
+
+def answer(capsys, *arguments):
+    status, out, err = whatif(capsys, *arguments, "--settings", "forebay", "--format", "json")
+    assert status == 0, err
+    output = json.loads(out)
+    jsonschema.validate(output, shipped("whatif"))
+    return output
+
+
+@pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.name)
+def test_a_real_history_runs_through_our_pool(path, capsys):
+    snapshot = plain(path)
+    output = answer(capsys, path)
+    [row] = output["rows"]
+    asked, reserved = peaks(snapshot)
+    assert output["events"] == sum(map(len, snapshot["device_traces"]))
+    assert output["lower_bound_bytes"] == asked
+    assert output["recorded"]["peak_reserved_bytes"] == reserved
+    assert asked <= row["peak_allocated_bytes"] <= row["peak_reserved_bytes"]
+    assert (row["oom"], row["oom_event"]) == (False, None)
+    assert row["driver_allocs"] > 0
+
+
+@pytest.mark.parametrize("path", MEASURED, ids=lambda path: path.name)
+def test_the_recorded_peaks_are_those_that_pytorch_counted(path, capsys):
+    stats = json.loads(path.with_name(path.name.replace(".pickle.xz", ".json")).read_text())["stats"]
+    recorded = answer(capsys, path)["recorded"]
+    assert recorded["peak_allocated_bytes"] == stats["allocated_bytes.all.peak"]
+    assert recorded["peak_reserved_bytes"] == stats["reserved_bytes.all.peak"]
+    assert recorded["driver_allocs"] == stats["num_device_alloc"]
+    assert recorded["driver_frees"] == stats.get("num_device_free", 0)
+
+
+@pytest.mark.parametrize("path", STATE_ALONE, ids=lambda path: path.name)
+def test_a_snapshot_without_a_history_is_one_clear_line(path, capsys):
+    status, out, err = whatif(capsys, path, "--settings", "forebay", "--format", "json")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert f"{path.name}: it holds no allocator history, 1 event of it" in err
+
+
+def test_other_settings_are_refused_by_name(capsys):
+    status, out, err = whatif(capsys, "x.pickle", "--settings", "none")
+    assert (status, out) == (2, "")
+    assert (
+        err == "forebay: --settings none: this version runs a history through forebay's own pool only; say --settings forebay\n"
+    )
+
+
+def test_a_size_that_is_none_is_refused(capsys):
+    status, _, err = whatif(capsys, "x.pickle", "--cap", "12 potatoes")
+    assert status == 2
+    assert "not a size: '12 potatoes'" in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("content", "said"), [(None, "cannot be read"), (b"", "an empty file"), (b"hello", "looks like text")])
+def test_a_file_that_cannot_be_used_is_one_line(content, said, tmp_path, capsys):
+    path = tmp_path / "oom.pickle"
+    if content is not None:
+        path.write_bytes(content)
+    status, out, err = whatif(capsys, path)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "oom.pickle: " in err
+    assert said in err
