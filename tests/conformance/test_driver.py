@@ -30,7 +30,7 @@ def driver(request):
     return request.param()
 
 
-def answers(status: Status, call, *arguments):
+def expect(status: Status, call, *arguments):
     """The call fails with this status, and says which call it was."""
     with pytest.raises(DriverError) as caught:
         call(*arguments)
@@ -70,9 +70,9 @@ def test_what_is_allocated_is_missing_from_the_free_bytes_until_it_is_freed(driv
 
 def test_more_than_the_device_has_is_out_of_memory_and_changes_nothing(driver):
     total = driver.facts(0).total_bytes
-    answers(Status.out_of_memory, driver.malloc, 0, total + 1)
-    answers(Status.out_of_memory, driver.malloc, 0, 2**62)
-    answers(Status.out_of_memory, driver.create, 0, (total // GRANULE + 1) * GRANULE)
+    expect(Status.out_of_memory, driver.malloc, 0, total + 1)
+    expect(Status.out_of_memory, driver.malloc, 0, 2**62)
+    expect(Status.out_of_memory, driver.create, 0, (total // GRANULE + 1) * GRANULE)
     assert driver.memory_info(0).free_bytes == total
 
 
@@ -80,31 +80,31 @@ def test_frames_and_segments_take_from_the_same_bytes(driver):
     total = driver.facts(0).total_bytes
     driver.malloc(0, total // 2)
     frame = driver.create(0, total // 2)
-    answers(Status.out_of_memory, driver.create, 0, GRANULE)
+    expect(Status.out_of_memory, driver.create, 0, GRANULE)
     driver.release(0, frame)
     driver.create(0, GRANULE)
 
 
 def test_what_was_not_allocated_cannot_be_freed(driver):
     address = driver.malloc(0, MIB)
-    answers(Status.invalid_value, driver.free, 0, address + 512)
+    expect(Status.invalid_value, driver.free, 0, address + 512)
     driver.free(0, address)
-    answers(Status.invalid_value, driver.free, 0, address)
+    expect(Status.invalid_value, driver.free, 0, address)
     pinned = driver.host_alloc(4096)
-    answers(Status.invalid_value, driver.host_free, pinned + 64)
+    expect(Status.invalid_value, driver.host_free, pinned + 64)
     driver.host_free(pinned)
-    answers(Status.invalid_value, driver.host_free, pinned)
+    expect(Status.invalid_value, driver.host_free, pinned)
 
 
 def test_sizes_of_zero_and_odd_sizes_are_invalid(driver):
-    answers(Status.invalid_value, driver.malloc, 0, 0)
-    answers(Status.invalid_value, driver.create, 0, 12345)
-    answers(Status.invalid_value, driver.reserve_range, 0, 12345)
+    expect(Status.invalid_value, driver.malloc, 0, 0)
+    expect(Status.invalid_value, driver.create, 0, 12345)
+    expect(Status.invalid_value, driver.reserve_range, 0, 12345)
 
 
 def test_a_device_that_is_not_there(driver):
-    answers(Status.invalid_device, driver.malloc, 7, 512)
-    answers(Status.invalid_device, driver.device_sync, -1)
+    expect(Status.invalid_device, driver.malloc, 7, 512)
+    expect(Status.invalid_device, driver.device_sync, -1)
 
 
 def test_segments_hold_their_bytes_apart(driver):
@@ -132,26 +132,26 @@ def test_a_range_is_mapped_a_whole_frame_at_a_time(driver):
     address, frame = driver.reserve_range(0, 8 * GRANULE), driver.create(0, 2 * GRANULE)
     other = driver.create(0, GRANULE)
     driver.map(0, address, 2 * GRANULE, frame)
-    answers(Status.invalid_value, driver.map, 0, address, GRANULE, other)  # over a mapping
-    answers(Status.invalid_value, driver.map, 0, address + GRANULE, GRANULE, other)  # over its tail
-    answers(Status.not_supported, driver.map, 0, address + 4 * GRANULE, GRANULE, frame)  # a part of the frame
-    answers(Status.invalid_value, driver.map, 0, address + 4 * GRANULE + 512, GRANULE, other)  # unaligned
-    answers(Status.invalid_value, driver.map, 0, address + 8 * GRANULE, GRANULE, other)  # past the range
+    expect(Status.invalid_value, driver.map, 0, address, GRANULE, other)  # over a mapping
+    expect(Status.invalid_value, driver.map, 0, address + GRANULE, GRANULE, other)  # over its tail
+    expect(Status.not_supported, driver.map, 0, address + 4 * GRANULE, GRANULE, frame)  # a part of the frame
+    expect(Status.invalid_value, driver.map, 0, address + 4 * GRANULE + 512, GRANULE, other)  # unaligned
+    expect(Status.invalid_value, driver.map, 0, address + 8 * GRANULE, GRANULE, other)  # past the range
     driver.map(0, address + 2 * GRANULE, GRANULE, other)
 
 
 def test_access_is_given_to_whole_mappings(driver):
     address, frame = driver.reserve_range(0, 4 * GRANULE), driver.create(0, 2 * GRANULE)
-    answers(Status.invalid_value, driver.set_access, 0, address, GRANULE)
+    expect(Status.invalid_value, driver.set_access, 0, address, GRANULE)
     driver.map(0, address, 2 * GRANULE, frame)
-    answers(Status.invalid_value, driver.set_access, 0, address, GRANULE)
-    answers(Status.invalid_value, driver.set_access, 0, address, 4 * GRANULE)
+    expect(Status.invalid_value, driver.set_access, 0, address, GRANULE)
+    expect(Status.invalid_value, driver.set_access, 0, address, 4 * GRANULE)
     driver.set_access(0, address, 2 * GRANULE)
 
 
 def test_mappings_go_whole_and_two_may_go_at_once(driver):
     address, frame = mapped(driver, 2 * GRANULE)
-    answers(Status.invalid_value, driver.unmap, 0, address, GRANULE)
+    expect(Status.invalid_value, driver.unmap, 0, address, GRANULE)
     driver.unmap(0, address, 2 * GRANULE)
     wide = driver.reserve_range(0, 4 * GRANULE)
     driver.map(0, wide, 2 * GRANULE, frame)
@@ -162,18 +162,18 @@ def test_mappings_go_whole_and_two_may_go_at_once(driver):
 
 def test_a_range_goes_as_it_came_and_only_when_nothing_is_mapped(driver):
     address, _ = mapped(driver, 2 * GRANULE)
-    answers(Status.invalid_value, driver.release_range, 0, address, 2 * GRANULE)
+    expect(Status.invalid_value, driver.release_range, 0, address, 2 * GRANULE)
     driver.unmap(0, address, 2 * GRANULE)
-    answers(Status.invalid_value, driver.release_range, 0, address, GRANULE)
+    expect(Status.invalid_value, driver.release_range, 0, address, GRANULE)
     driver.release_range(0, address, 2 * GRANULE)
-    answers(Status.invalid_value, driver.release_range, 0, address, 2 * GRANULE)
+    expect(Status.invalid_value, driver.release_range, 0, address, 2 * GRANULE)
 
 
 def test_a_released_frame_lives_while_it_is_mapped(driver):
     before = driver.memory_info(0).free_bytes
     address, frame = mapped(driver, GRANULE)
     driver.release(0, frame)
-    answers(Status.invalid_value, driver.release, 0, frame)
+    expect(Status.invalid_value, driver.release, 0, frame)
     assert before - driver.memory_info(0).free_bytes == GRANULE
     written(driver, address, b"alive")
     assert held(driver, address, 5) == b"alive"
@@ -218,19 +218,19 @@ def test_a_destroyed_handle_is_invalid(driver):
     live = driver.event_create(0)
     driver.stream_destroy(0, stream)
     driver.event_destroy(0, event)
-    answers(Status.invalid_handle, driver.stream_sync, 0, stream)
-    answers(Status.invalid_handle, driver.stream_destroy, 0, stream)
-    answers(Status.invalid_handle, driver.event_record, 0, live, stream)
-    answers(Status.invalid_handle, driver.event_query, 0, event)
-    answers(Status.invalid_handle, driver.stream_wait, 0, LEGACY, event)
+    expect(Status.invalid_handle, driver.stream_sync, 0, stream)
+    expect(Status.invalid_handle, driver.stream_destroy, 0, stream)
+    expect(Status.invalid_handle, driver.event_record, 0, live, stream)
+    expect(Status.invalid_handle, driver.event_query, 0, event)
+    expect(Status.invalid_handle, driver.stream_wait, 0, LEGACY, event)
 
 
 def test_a_handle_of_another_device_is_invalid(driver):
     stream, event = driver.stream_create(0, StreamKind.blocking, 0), driver.event_create(0)
-    answers(Status.invalid_handle, driver.stream_sync, 1, stream)
-    answers(Status.invalid_handle, driver.event_record, 1, event, LEGACY)
+    expect(Status.invalid_handle, driver.stream_sync, 1, stream)
+    expect(Status.invalid_handle, driver.event_record, 1, event, LEGACY)
     other = driver.malloc(1, 512)
-    answers(Status.invalid_value, driver.free, 0, other)
+    expect(Status.invalid_value, driver.free, 0, other)
 
 
 def test_a_stream_may_wait_for_an_event_of_another_device(driver):
@@ -339,10 +339,10 @@ def test_touching_what_is_not_there_loses_the_device_and_no_other(driver, touch)
     else:
         address = 0x1234
     driver.memset(0, address, 0, 8, LEGACY)
-    answers(Status.illegal_address, driver.device_sync, 0)
-    answers(Status.illegal_address, driver.malloc, 0, 512)
-    answers(Status.illegal_address, driver.stream_create, 0, StreamKind.blocking, 0)
-    answers(Status.illegal_address, driver.host_alloc, 512)
+    expect(Status.illegal_address, driver.device_sync, 0)
+    expect(Status.illegal_address, driver.malloc, 0, 512)
+    expect(Status.illegal_address, driver.stream_create, 0, StreamKind.blocking, 0)
+    expect(Status.illegal_address, driver.host_alloc, 512)
     driver.free(1, driver.malloc(1, 512))
 
 
