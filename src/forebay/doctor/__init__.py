@@ -1,0 +1,10 @@
+"""doctor: which incident an artifact shows, with the figures that say so and what to do. It judges one moment: the first
+out-of-memory error, or the end.
+
+Figures come from views and whatif; what an incident is stands in its own file under incidents/.
+"""
+
+from forebay.doctor.diagnose import Diagnosis, diagnose, diagnose_line
+from forebay.doctor.incident import INCIDENTS
+
+__all__ = ["INCIDENTS", "Diagnosis", "diagnose", "diagnose_line"]

@@ -1,0 +1,39 @@
+"""What it is: allocator settings that are ignored, work against each other, or do not fit the program.
+
+Why it matters: a setting that does nothing gives false safety; expandable_segments with max_split_size_mb makes reserved memory grow
+without end (pytorch#193400); a garbage collection threshold without a memory fraction is never looked at.
+
+Instead: one setting at a time, checked with `forebay whatif`, read back from a snapshot.
+"""
+
+from forebay.doctor.evidence import Evidence
+from forebay.doctor.saying import found
+from forebay.finding import Finding
+
+NAME = "allocator-settings"
+
+
+def judge(e: Evidence) -> Finding | None:
+    """Settings in force that conflict, or that cannot have had an effect."""
+    if e.run is None:
+        return None
+    told = e.run.settings
+    if told.expandable_segments and told.max_split_size is not None:
+        return found(
+            NAME,
+            "expandable_segments and max_split_size_mb are set together: large free ranges are never reused, new pages are mapped instead",
+            "keep one of the two; `forebay whatif FILE --settings …` shows which",
+            certain=True,
+            severity="warning",
+            max_split_size_bytes=told.max_split_size,
+        )
+    if told.gc_threshold and told.fraction is None and not e.run.presses and not e.refused:
+        return found(
+            NAME,
+            f"garbage_collection_threshold:{told.gc_threshold:g} is set, and nothing was ever collected: it needs a memory fraction below 1",
+            "set torch.cuda.set_per_process_memory_fraction as well, or drop the threshold",
+            certain=False,
+            severity="warning",
+            gc_threshold=told.gc_threshold,
+        )
+    return None

@@ -1,0 +1,32 @@
+"""What it is: the request does not fit, because the program needs more memory than the card has.
+
+Why it matters: no allocator setting helps; every hour spent on fragmentation is lost.
+
+Instead: less at once (batch, sequence length, recomputation, offloading, a smaller or quantised model), or a larger card.
+"""
+
+from forebay.doctor.cause import cause_of
+from forebay.doctor.evidence import Evidence
+from forebay.doctor.saying import found, sized
+from forebay.finding import Finding
+
+NAME = "capacity-oom"
+
+
+def judge(e: Evidence) -> Finding | None:
+    """A refusal with too few idle bytes, the card full, and this program's pools the reason."""
+    cause = cause_of(e)
+    if cause is None or cause.name != NAME:
+        return None
+    return found(
+        NAME,
+        f"{sized(e.request)} were refused: {sized(e.allocated)} are live, {sized(e.idle)} idle, {sized(e.free)} free on the card",
+        "need less at once: a smaller batch or sequence, recomputation, offloading; settings do not help",
+        certain=cause.certain,
+        events=[e.row] if e.row is not None else [],
+        request_bytes=e.request,
+        allocated_bytes=e.allocated,
+        idle_bytes=e.idle,
+        free_bytes=e.free,
+        total_bytes=e.total,
+    )

@@ -1,0 +1,31 @@
+"""What it is: memory that is given back to the driver and asked for again, over and over, because requests run into a limit.
+
+Why it matters: each time the allocator waits for all streams, frees every idle segment, and then asks the driver for new ones: the step
+takes many times as long, long before anything fails.
+
+Instead: a little headroom (a smaller batch, a higher limit), or sizes that repeat.
+"""
+
+from forebay.doctor.evidence import Evidence
+from forebay.doctor.saying import found
+from forebay.finding import Finding
+
+NAME = "driver-churn"
+_LEAST = 2  # requests that gave memory back: one may be the end itself
+
+
+def judge(e: Evidence) -> Finding | None:
+    """Several requests that gave memory back before they were served."""
+    if e.run is None or e.run.presses < _LEAST:
+        return None
+    return found(
+        NAME,
+        f"{e.run.presses} requests gave memory back to the driver before they were served or refused: {e.run.driver_frees} driver frees "
+        f"against {e.run.driver_allocs} allocations",
+        "leave headroom below the limit; `forebay whatif` shows which settings need fewer driver calls",
+        certain=True,
+        severity="warning",
+        retries=e.run.presses,
+        driver_allocs=e.run.driver_allocs,
+        driver_frees=e.run.driver_frees,
+    )

@@ -1,0 +1,39 @@
+"""What it is: page-locked host memory that costs far more than was asked for, or host memory that ran out under the name of the GPU's.
+
+Why it matters: PyTorch's pinned pool rounds each request up to a power of two, so that 20 GiB pin 32; a failed pin reads like a GPU
+out-of-memory, and no GPU setting helps.
+
+Instead: register large buffers exactly (cudaHostRegister), or bound the rounding with pinned_max_round_threshold_mb.
+"""
+
+from forebay.doctor.cause import cause_of
+from forebay.doctor.evidence import Evidence
+from forebay.doctor.saying import found, sized
+from forebay.finding import Finding
+
+NAME = "pinned-overhead"
+_WASTE = 1.25  # pinned against requested
+
+
+def judge(e: Evidence) -> Finding | None:
+    """A call for host memory that failed, or pinned memory a quarter above what was asked for."""
+    cause = cause_of(e)
+    if cause is not None and cause.name == NAME:
+        return found(
+            NAME,
+            f"{sized(e.request)} of host memory could not be had: this is the machine's memory, not the GPU's",
+            "pin less, or register the buffer exactly; look at the machine's free memory and locked-memory limit (ulimit -l)",
+            certain=True,
+            request_bytes=e.request,
+        )
+    if e.pinned is None or not e.pinned_requested or e.pinned < _WASTE * e.pinned_requested:
+        return None
+    return found(
+        NAME,
+        f"{sized(e.pinned)} are pinned for {sized(e.pinned_requested)} asked for: requests are rounded up to powers of two",
+        "register large buffers exactly, or set pinned_max_round_threshold_mb",
+        certain=True,
+        severity="warning",
+        pinned_bytes=e.pinned,
+        requested_bytes=e.pinned_requested,
+    )

@@ -1,0 +1,30 @@
+"""What it is: an out-of-memory error that states too little to be judged.
+
+Why it matters: a guess costs more than a look.
+
+Instead: record the heap: `torch.cuda.memory._record_memory_history()` at the start and `torch.cuda.memory._dump_snapshot(FILE)` at the
+error, then `forebay doctor FILE`.
+"""
+
+from forebay.doctor.cause import cause_of
+from forebay.doctor.evidence import Evidence
+from forebay.doctor.saying import found, sized
+from forebay.finding import Finding
+
+NAME = "unknown"
+_TORCH = "record the heap: torch.cuda.memory._record_memory_history(), then torch.cuda.memory._dump_snapshot(FILE) at the error"
+_OTHER = "look at the card while it runs: nvidia-smi --query-gpu=memory.used,memory.total --query-compute-apps=pid,used_memory --format=csv"
+
+
+def judge(e: Evidence) -> Finding | None:
+    """A refusal whose figures are not stated."""
+    cause = cause_of(e)
+    if cause is None or cause.name != NAME:
+        return None
+    return found(
+        NAME,
+        f"{sized(e.request)} were refused; what was free and what was held is not stated",
+        _TORCH if e.framework.startswith("pytorch") else _OTHER,
+        certain=False,
+        request_bytes=e.request,
+    )
