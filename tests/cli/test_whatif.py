@@ -109,12 +109,75 @@ def test_a_snapshot_without_a_history_is_one_clear_line(path, capsys):
     assert f"{path.name}: it holds no allocator history, 1 event of it" in err
 
 
-def test_other_settings_are_refused_by_name(capsys):
-    status, out, err = whatif(capsys, "x.pickle", "--settings", "none")
-    assert (status, out) == (2, "")
-    assert (
-        err == "forebay: --settings none: this version runs a history through forebay's own pool only; say --settings forebay\n"
-    )
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--settings", "max_split_sise_mb:64"], "no setting is called 'max_split_sise_mb'"),
+        (["--settings", "max_split_size_mb:4"], "too small, the least is 20"),
+        (["--settings", "backend:cudaMallocAsync"], "only `native` can be emulated"),
+        (["--buckets", "some"], "expected a number of sizes from 1 to 4096, or auto"),
+        (["--buckets", "0"], "expected a number of sizes"),
+    ],
+)
+def test_what_cannot_be_tried_is_refused_before_the_file_is_read(arguments, said, capsys):
+    status, out, err = whatif(capsys, "x.pickle", *arguments)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+
+
+def table(capsys, *arguments):
+    status, out, err = whatif(capsys, *arguments, "--format", "json")
+    assert status == 0, err
+    output = json.loads(out)
+    jsonschema.validate(output, shipped("whatif"))
+    return output
+
+
+MIXED = [path for path in FILES if path.name == "mixed-default.pickle.xz"]
+TRAIN = [path for path in FILES if path.name == "train-default.pickle.xz"]
+CHECKERBOARD = [path for path in FILES if path.name == "checkerboard_oom-1.pickle.xz"]
+MIB = 2**20
+
+
+@pytest.mark.parametrize("path", MIXED, ids=lambda path: path.name)
+def test_rows_come_as_asked_and_bucketing_that_costs_is_not_advised(path, capsys):
+    arguments = ["--settings", "none", "--settings", "forebay", "--settings", "roundup_power2_divisions:4", "--buckets", "4"]
+    output = table(capsys, path, *arguments)
+    assert [row["settings"] for row in output["rows"]] == ["none", "roundup_power2_divisions:4", "4 buckets", "forebay"]
+    assert output["calibration"] == {"exact": True, "first_divergence": None}
+    none, roundup, buckets, _ = output["rows"]
+    assert (none["peak_reserved_bytes"], roundup["peak_reserved_bytes"]) == (2118 * MIB, 2404 * MIB)
+    assert buckets["peak_reserved_bytes"] > none["peak_reserved_bytes"]
+    assert not any("roundup" in line or "buckets" in line for line in output["advice"])
+
+
+@pytest.mark.parametrize("path", TRAIN, ids=lambda path: path.name)
+def test_without_settings_a_curated_set_is_tried_and_ours(path, capsys):
+    rows = {row["settings"]: row for row in table(capsys, path)["rows"]}
+    assert rows["max_split_size_mb:64"]["peak_reserved_bytes"] == 2562 * MIB
+    assert rows["none"]["peak_reserved_bytes"] == 1826 * MIB
+    assert {"expandable_segments:True", "roundup_power2_divisions:4", "forebay"} <= rows.keys()
+
+
+@pytest.mark.parametrize("path", CHECKERBOARD, ids=lambda path: path.name)
+def test_a_checkerboard_at_its_cap_is_served_by_a_pool_for_what_is_kept(path, capsys):
+    output = table(capsys, path, "--cap", "2000MiB", "--segregate", "auto")
+    served = [row for row in output["rows"] if not row["oom"] and row["policy"] == "pytorch"]
+    assert [row["settings"] for row in served] == ["what is kept apart, expandable_segments:True (torch from 2.13 on)"]
+    assert "MemPool" in served[0]["how"]
+    assert "it serves the request that was refused" in served[0]["how"]
+    assert all(row["cap_bytes"] == 2000 * MIB for row in output["rows"])
+    refused = {row["settings"]: row for row in output["rows"] if row["oom"]}
+    assert {"none", "expandable_segments:True", "max_split_size_mb:64"} <= refused.keys()
+
+
+@pytest.mark.parametrize("path", MIXED, ids=lambda path: path.name)
+def test_the_table_for_people_has_a_line_a_row(path, capsys):
+    status, out, _ = whatif(capsys, path, "--settings", "none", "--settings", "expandable_segments:True")
+    assert status == 0
+    assert "the emulation does what the recording shows" in out
+    assert "2.07 GiB" in out
+    assert "expandable_segments:True: 1.99 GiB reserved at the peak instead of" in " ".join(out.split())
 
 
 def test_a_size_that_is_none_is_refused(capsys):

@@ -76,7 +76,7 @@ def test_a_site_in_a_pool_of_its_own_leaves_the_segment_whole():
     cases = segregate_cases(tape, [found], ["keep=cache"], None)
     [got] = replayed([found], cases)
     assert got.peak_reserved_bytes == 80 * MIB  # the 60 reused, and 20 for the pool of B
-    assert "cache.py:7 keep → cache" in got.how
+    assert "cache.py:7 keep < big.py:3 loop → cache" in got.how
 
 
 @pytest.mark.parametrize("glob", ["keep", "cache.py:7", "*/keep", "*:keep", "cache.*", "loop"])

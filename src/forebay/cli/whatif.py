@@ -1,10 +1,12 @@
-"""whatif: `forebay whatif SNAPSHOT`: a recorded history through another pool. The policies are whatif's, the table report's."""
+"""whatif: `forebay whatif SNAPSHOT`: a recorded history under other settings and through other pools. The policies are whatif's, the
+table report's."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import click
 
@@ -12,14 +14,19 @@ from forebay.cli.formats import format_option, show
 from forebay.cli.progress import progress
 from forebay.errors import BadInput
 from forebay.report import text
-from forebay.report.json import Row, Spread, WhatIf
+from forebay.report.json import Calibration, Row, Spread, WhatIf
 from forebay.sources import open_artifact
 from forebay.tape import Tape
 from forebay.units import parse_size, size
 from forebay.views.walkback import walkback
+from forebay.whatif import pytorch_policy
 from forebay.whatif.forebay_policy import Need, through_our_pool
 from forebay.whatif.history import History, histories
 from forebay.whatif.recorded import Recorded, recorded
+from forebay.whatif.settings import apply
+from forebay.whatif.table import Asked, Table, pytorch_table
+
+_OURS = "forebay"
 
 
 def _size(_: click.Context, __: click.Parameter, written: str | None) -> int | None:
@@ -29,44 +36,73 @@ def _size(_: click.Context, __: click.Parameter, written: str | None) -> int | N
         raise click.BadParameter(str(error)) from None
 
 
+def _buckets(_: click.Context, __: click.Parameter, written: str | None) -> int | None:
+    if written is None or written == "auto":
+        return None if written is None else 0
+    if not written.isdecimal() or not 1 <= int(written[:9]) <= 4096:
+        raise click.BadParameter(f"expected a number of sizes from 1 to 4096, or auto, got {written!r}")
+    return int(written)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What was found: PyTorch's table where its policy was asked for, our row where ours was."""
+
+    table: Table | None
+    ours: Row | None
+    figures: Recorded
+    seconds: float
+
+
 @click.command("whatif")
 @click.argument("snapshot")
 @click.option(
     "--settings",
     multiple=True,
-    default=["forebay"],
-    show_default=True,
-    help="Whose pool: `forebay` is ours, on driver segments.",
+    metavar="S",
+    help="PyTorch's settings as in PYTORCH_ALLOC_CONF (`none`: its defaults), or `forebay`: our pool. Repeatable. [default: a curated set]",
 )
-@click.option(
-    "--cap", metavar="SIZE", callback=_size, help="The device's memory, for example 1790MiB. [default: more than is needed]"
-)
+@click.option("--buckets", metavar="N|auto", callback=_buckets, help="Also: request sizes rounded up to N fitted sizes.")
+@click.option("--segregate", multiple=True, metavar="auto|GLOB=POOL", help="Also: call sites in pools of their own. Repeatable.")
+@click.option("--cap", metavar="SIZE", callback=_size, help="The memory cap, for example 1790MiB. [default: the recorded run's]")
 @format_option
-def command(snapshot: str, settings: tuple[str, ...], cap: int | None, style: str) -> None:
-    """The recorded history of SNAPSHOT under another policy: peaks, driver calls, the largest free block.
+def command(
+    snapshot: str, settings: tuple[str, ...], buckets: int | None, segregate: tuple[str, ...], cap: int | None, style: str
+) -> None:
+    """The recorded history of SNAPSHOT under other policies: peaks, driver calls, out of memory or not, and what is worth doing.
 
     SNAPSHOT is a PyTorch memory snapshot, plain or compressed, or `example:NAME`, one that comes with forebay.
     """
-    for name in settings:
-        if name != "forebay":
-            raise BadInput(
-                f"--settings {name}: this version runs a history through forebay's own pool only; say --settings forebay"
-            )
+    theirs = tuple(name for name in settings if name != _OURS)
+    for name in theirs:
+        apply(name)  # a string that PyTorch refuses is said before the file is read
+    asked = Asked(theirs, cap, buckets, segregate)
+    wanted = not settings or bool(theirs) or buckets is not None or bool(segregate)
     with progress(f"reading {snapshot}"):
         tape = open_artifact(snapshot)
-        devices, figures = _recorded(snapshot, tape)
-    start = time.perf_counter()
-    with progress(f"replaying {_events(tape):,} events") as advance:
-        need = through_our_pool(devices, cap, advance)
-    seconds = time.perf_counter() - start
-    show(_output(snapshot, tape, figures, _row(need, cap), seconds), style, _print)
-
-
-def _recorded(snapshot: str, tape: Tape) -> tuple[list[History], Recorded]:
     try:
-        return histories(tape, walkback(tape).state), Recorded.together(recorded(tape).values())
+        answer = _answer(tape, asked if wanted else None, cap, ours=not settings or _OURS in settings)
     except BadInput as error:
         raise BadInput(f"{snapshot}: {error}") from None
+    show(_output(snapshot, tape, answer), style, _print)
+
+
+def _answer(tape: Tape, asked: Asked | None, cap: int | None, *, ours: bool) -> _Answer:
+    before = walkback(tape).state
+    devices, figures = histories(tape, before), Recorded.together(recorded(tape).values())
+    start = time.perf_counter()
+    with progress(f"replaying {_events(tape):,} events") as advance:
+        table = pytorch_table(tape, asked, before, lambda done, total: advance(done / total)) if asked is not None else None
+        limit = cap if cap is not None or table is None else table.recorded.cap_bytes
+        row = _our_row(devices, limit, table) if ours else None
+    return _Answer(table, row, figures, time.perf_counter() - start)
+
+
+def _our_row(devices: list[History], cap: int | None, table: Table | None) -> Row:
+    need = through_our_pool(devices, cap, lambda share: None)
+    served = table is not None and table.recorded.oom and not need.ooms
+    how = "put forebay's pool behind the program's allocator" + ("; it serves the request that was refused" if served else "")
+    return _row(need, cap, how)
 
 
 def _events(tape: Tape) -> int:
@@ -74,10 +110,10 @@ def _events(tape: Tape) -> int:
     return sum(tape.provenance["events"]) if "events" in tape.provenance else len(tape)
 
 
-def _row(need: Need, cap: int | None) -> Row:
+def _row(need: Need, cap: int | None, how: str) -> Row:
     return Row(
         policy="forebay",
-        settings="forebay",
+        settings=_OURS,
         cap_bytes=cap,
         peak_reserved_bytes=need.peak_reserved_bytes,
         peak_allocated_bytes=need.peak_allocated_bytes,
@@ -87,28 +123,59 @@ def _row(need: Need, cap: int | None) -> Row:
         driver_allocs=need.driver_allocs,
         driver_frees=need.driver_frees,
         spread=Spread(lo=need.peak_reserved_bytes, hi=need.peak_reserved_bytes),
-        how="put forebay's pool behind the program's allocator",
+        how=how,
     )
 
 
-def _output(snapshot: str, tape: Tape, figures: Recorded, row: Row, seconds: float) -> WhatIf:
-    told = tape.provenance
+def _their_row(row: pytorch_policy.Row) -> Row:
+    return Row(
+        policy=row.policy,
+        settings=row.settings,
+        cap_bytes=row.cap_bytes,
+        peak_reserved_bytes=row.peak_reserved_bytes,
+        peak_allocated_bytes=row.peak_allocated_bytes,
+        largest_free_bytes=row.largest_free_bytes,
+        oom=row.oom,
+        oom_event=row.oom_event,
+        driver_allocs=row.driver_allocs,
+        driver_frees=row.driver_frees,
+        spread=Spread(lo=row.spread_low, hi=row.spread_high),
+        how=row.how + ("; it serves the request that was refused" if row.served and not row.oom else ""),
+    )
+
+
+def _recorded(answer: _Answer) -> dict[str, Any]:
+    told: dict[str, Any] = asdict(answer.figures)
+    if answer.table is not None and answer.table.cap_range is not None:
+        told["cap_at_least_bytes"], told["cap_at_most_bytes"] = answer.table.cap_range
+    return told
+
+
+def _output(snapshot: str, tape: Tape, answer: _Answer) -> WhatIf:
+    told, table = tape.provenance, answer.table
+    rows = [_their_row(row) for row in table.rows] if table is not None else []
     return WhatIf(
         source={"file": snapshot, "format": told.get("format"), "settings": told.get("settings"), "misfits": told.get("misfits")},
         events=_events(tape),
-        seconds=seconds,
-        calibration=None,
-        recorded=asdict(figures),
-        rows=[row],
-        lower_bound_bytes=figures.peak_requested_bytes,
-        advice=list(_advice(tape, figures, row)),
+        seconds=answer.seconds,
+        calibration=Calibration(exact=table.exact, first_divergence=table.first_divergence) if table is not None else None,
+        recorded=_recorded(answer),
+        rows=[*rows, *([answer.ours] if answer.ours is not None else [])],
+        lower_bound_bytes=answer.figures.peak_requested_bytes,
+        advice=[*(table.advice if table is not None else ()), *_advice(tape, answer)],
     )
 
 
-def _advice(tape: Tape, figures: Recorded, row: Row) -> Iterator[str]:
-    less = figures.peak_reserved_bytes - row.peak_reserved_bytes
-    if less > 0 and not row.oom:
-        yield f"forebay's pool holds {size(less)} less at its peak ({100 * less / figures.peak_reserved_bytes:.1f} %)."
+def _advice(tape: Tape, answer: _Answer) -> Iterator[str]:
+    table, figures, ours = answer.table, answer.figures, answer.ours
+    if ours is not None and not ours.oom:
+        less = figures.peak_reserved_bytes - ours.peak_reserved_bytes
+        if table is not None and table.recorded.oom:
+            yield f"forebay's pool serves the request that was refused, with {size(ours.peak_reserved_bytes)} at its peak."
+        elif less > 0:
+            yield f"forebay's pool holds {size(less)} less at its peak ({100 * less / figures.peak_reserved_bytes:.1f} %)."
+    if table is not None and not table.exact:
+        yield f"Emulated, not calibrated: {table.why}."
     if misfits := tape.provenance.get("misfits"):
         yield f"{misfits} events contradict the heap that they met: take every figure with care."
 

@@ -80,5 +80,5 @@ def misleads(e: Evidence) -> str | None:
     share = e.allocated / e.reserved
     found = cause_of(e)
     shape = found is not None and found.name == "checkerboard-fragmentation"
-    says = "fragmentation" if share < 0.7 else "no fragmentation"
-    return f"in use are {share:.0%} of reserved: the rule of 70 % says {says}, which {'holds' if shape == (share < 0.7) else 'misleads'} here"
+    says, verdict = "fragmentation" if share < 0.7 else "no fragmentation", "holds" if shape == (share < 0.7) else "misleads"
+    return f"in use are {share:.0%} of reserved: the rule of 70 % says {says}, which {verdict} here"

@@ -62,7 +62,8 @@ def _ledger(e: Evidence) -> dict[str, int | None]:
 def _healthy(e: Evidence) -> str:
     """The gap between reserved and allocated, in figures: cache, not a leak."""
     cached = (e.idle or 0) - (e.pending or 0)
-    return f"{sized(e.reserved)} are reserved, {sized(e.allocated)} live; the {sized(cached)} between are cache, reused as the program goes on"
+    held = f"{sized(e.reserved)} are reserved, {sized(e.allocated)} live"
+    return f"{held}; the {sized(cached)} between are cache, reused as the program goes on"
 
 
 def _diagnosed(e: Evidence, *, enough: bool) -> Diagnosis:

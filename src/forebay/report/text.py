@@ -15,26 +15,41 @@ from forebay.units import size
 
 __all__ = ["whatif"]
 
+_TITLES = ("reserved", "±", "above", "allocated", "driver calls", "OOM")
+
 
 def whatif(output: WhatIf) -> RenderableType:
-    """The recorded figures beside those of each policy, a column each, and what follows from them."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("")
-    for title in ("recorded", *(_title(row) for row in output.rows)):
-        table.add_column(title, justify="right")
-    for line in _lines(output):
-        table.add_row(*line)
-    return Group(_headline(output), table, *(Text(f"• {advice}") for advice in output.advice))
+    """The recorded figures (peaks, the driver's allocations and frees) and those of each policy, a line each, and what follows."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("", min_width=18, overflow="fold")
+    for title in _TITLES:
+        table.add_column(title, justify="right", no_wrap=" " not in title)
+    table.add_row("recorded", *_recorded(output))
+    cap: int | None = None
+    for row in output.rows:
+        if row.cap_bytes != cap and (cap := row.cap_bytes) is not None:
+            table.add_row(Text(f"under a cap of {size(cap)}", style="dim"))
+        table.add_row(_title(row), *_cells(row, output.lower_bound_bytes))
+    return Group(*_headlines(output), table, *(Text(f"• {advice}") for advice in output.advice or [_NOTHING]))
 
 
-def _headline(output: WhatIf) -> Text:
+_NOTHING = "Nothing here helps by more than what is open about it."
+
+
+def _headlines(output: WhatIf) -> Iterator[Text]:
     name = PurePath(str(output.source.get("file", "this history"))).name
     rate = f"{output.events / output.seconds / 1e6:.1f} M events/s" if output.seconds > 0 else "at once"
-    return Text(f"{name}: {output.events:,} events replayed in {output.seconds:.2f} s ({rate})", style="bold")
+    yield Text(f"{name}: {output.events:,} events replayed in {output.seconds:.2f} s ({rate})", style="bold")
+    if output.calibration is not None:
+        exact, where = output.calibration.exact, output.calibration.first_divergence
+        calibrated = (
+            "the emulation does what the recording shows" if exact else f"the emulation differs from event {where or 0:,} on"
+        )
+        yield Text(f"{calibrated}; any allocator needs at least {size(output.lower_bound_bytes)}")
 
 
 def _title(row: Row) -> str:
-    return "forebay's pool" if row.policy == "forebay" else row.settings or "PyTorch's defaults"
+    return "forebay's pool" if row.policy == "forebay" else row.settings or "none"
 
 
 def _bytes(count: int | None) -> str:
@@ -45,25 +60,27 @@ def _count(count: int | None) -> str:
     return "not known" if count is None else f"{count:,}"
 
 
-def _lines(output: WhatIf) -> Iterator[tuple[str, ...]]:
-    recorded, rows = output.recorded, output.rows
-    yield "peak allocated", _bytes(recorded.get("peak_allocated_bytes")), *(size(r.peak_allocated_bytes) for r in rows)
-    yield "peak reserved", _bytes(recorded.get("peak_reserved_bytes")), *(size(r.peak_reserved_bytes) for r in rows)
-    yield "  above what any policy needs", *_excess(output)
-    yield (
-        "largest free block, at the end",
-        _bytes(recorded.get("largest_free_bytes")),
-        *(size(r.largest_free_bytes) for r in rows),
-    )
-    yield "driver allocations", _count(recorded.get("driver_allocs")), *(_count(r.driver_allocs) for r in rows)
-    yield "driver frees", _count(recorded.get("driver_frees")), *(_count(r.driver_frees) for r in rows)
-    yield "out of memory", _times(recorded.get("ooms")), *(_oom(r) for r in rows)
+def _above(peak: int | None, least: int) -> str:
+    return "not known" if peak is None or not least else f"{100 * (peak - least) / least:+.1f} %"
 
 
-def _excess(output: WhatIf) -> Iterator[str]:
-    least = output.lower_bound_bytes
-    for peak in (output.recorded.get("peak_reserved_bytes"), *(row.peak_reserved_bytes for row in output.rows)):
-        yield "not known" if peak is None or not least else f"{100 * (peak - least) / least:+.1f} %"
+def _recorded(output: WhatIf) -> Iterator[str]:
+    told = output.recorded
+    yield _bytes(told.get("peak_reserved_bytes"))
+    yield ""
+    yield _above(told.get("peak_reserved_bytes"), output.lower_bound_bytes)
+    yield _bytes(told.get("peak_allocated_bytes"))
+    yield f"{_count(told.get('driver_allocs'))} + {_count(told.get('driver_frees'))}"
+    yield _times(told.get("ooms"))
+
+
+def _cells(row: Row, least: int) -> Iterator[str]:
+    yield size(row.peak_reserved_bytes)
+    yield size(row.spread.hi - row.spread.lo) if row.spread.hi > row.spread.lo else ""
+    yield _above(row.peak_reserved_bytes, least)
+    yield size(row.peak_allocated_bytes)
+    yield f"{row.driver_allocs:,} + {row.driver_frees:,}"
+    yield _oom(row)
 
 
 def _times(count: int | None) -> str:
@@ -73,4 +90,4 @@ def _times(count: int | None) -> str:
 def _oom(row: Row) -> str:
     if not row.oom:
         return "no"
-    return "yes" if row.oom_event is None else f"at event {row.oom_event:,}"
+    return "yes" if row.oom_event is None else f"event {row.oom_event:,}"

@@ -6,7 +6,7 @@ by the user, or found here by how long their blocks live.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -20,12 +20,14 @@ from forebay.errors import BadInput
 from forebay.tape import Frame, Tape
 from forebay.whatif.calibrate import Calibrated
 from forebay.whatif.pytorch_policy import Case
+from forebay.whatif.settings import AllocatorSettings
 from forebay.whatif.steps import Steps
 
-__all__ = ["apart", "by_glob", "by_lifetime", "segregate_cases"]
+__all__ = ["apart", "by_glob", "by_lifetime", "kept", "kept_apart", "segregate_cases"]
 
 Array = NDArray[Any]
 _SHARES: Final = (0.05, 0.25, 0.75)  # of the history: sites whose blocks live longer than this (median) are long-lived
+_POOL: Final = "torch.cuda.use_mem_pool(torch.cuda.MemPool()) around"
 _VERSIONS: Final = ((True, "torch up to 2.12"), (False, "torch from 2.13 on"))
 
 
@@ -73,59 +75,100 @@ def by_lifetime(steps: Steps, share: float) -> frozenset[int]:
     )
 
 
+def kept(steps: Steps) -> Array:
+    """Which handles are still held at the first refusal, or at the end."""
+    refused = np.flatnonzero(steps.step == int(Step.refused))
+    end = int(refused[0]) if len(refused) else len(steps.step)
+    held = np.ones(len(steps.address), bool)
+    gone = np.isin(steps.step[:end], (int(Step.free), int(Step.request)))
+    held[steps.handle[:end][gone]] = False
+    return held
+
+
 def apart(steps: Steps, pool_of: Callable[[int], str | None]) -> Steps:
     """The history with the allocations of each site in the pool that `pool_of` names; None leaves them where they are."""
-    names: dict[str, int] = {}
+    sites, inverse = np.unique(steps.site, return_inverse=True)
+    told = [pool_of(int(site)) for site in sites]
+    names = list(dict.fromkeys(name for name in told if name is not None))
+    numbers = np.array([-1 if name is None else names.index(name) for name in told], "i8")
+    return _moved(steps, numbers[inverse] if len(sites) else np.zeros(0, "i8"), len(names))
+
+
+def kept_apart(steps: Steps) -> Steps:
+    """The history with what is held to the end in a pool of its own, whatever site it is of."""
+    return _moved(steps, np.where(kept(steps), 0, -1), 1)
+
+
+def _moved(steps: Steps, pool: Array, pools: int) -> Steps:
+    """The history with each handle in the new pool of this number; -1 leaves it where it is."""
     places, place = list(steps.places), steps.place.copy()
-    numbers = {site: pool_of(site) for site in np.unique(steps.site).tolist()}
     alloc = np.flatnonzero(steps.step == int(Step.alloc))
-    for site, name in numbers.items():
-        if name is None:
-            continue
-        pool = names.setdefault(name, len(steps.traits) + len(names))
-        mine = alloc[steps.site[steps.handle[alloc]] == site]
+    of = pool[steps.handle[alloc]]
+    for number in range(pools):
+        mine = alloc[of == number]
         for old in np.unique(steps.place[mine]).tolist():
-            new = (pool, steps.places[old][1])
+            new = (len(steps.traits) + number, steps.places[old][1])
             if new not in places:
                 places.append(new)
             place[mine[steps.place[mine] == old]] = places.index(new)
-    return replace(steps, place=place, places=tuple(places), traits=(*steps.traits, *[(False, False)] * len(names)))
+    return replace(steps, place=place, places=tuple(places), traits=(*steps.traits, *[(False, False)] * pools))
 
 
-def _cases(devices: Sequence[Calibrated], label: str, how: str, moved: Callable[[Steps], Steps], cap: int | None) -> list[Case]:
+def _cases(
+    devices: Sequence[Calibrated],
+    label: str,
+    how: str,
+    moved: Callable[[Steps], Steps],
+    cap: int | None,
+    settings: AllocatorSettings,
+) -> list[Case]:
     steps = tuple(moved(d.steps) for d in devices)
     return [
-        Case(f"{label} ({version})", devices[0].settings, cap, how, steps, routing_is_capture=capture)
+        Case(f"{label} ({version})", settings, cap, how, steps, routing_is_capture=capture)
         for capture, version in (_VERSIONS if cap is not None else _VERSIONS[:1])
     ]
 
 
 def _named(tape: Tape, sites: frozenset[int], most: int = 3) -> str:
-    told = [tape.sides.sites.stack(site)[0] for site in sorted(sites) if tape.sides.sites.stack(site)]
-    first = list(dict.fromkeys(f"{f.file}:{f.line} {f.function}" for f in told))
+    told = [stack for site in sorted(sites) if (stack := tape.sides.sites.stack(site))]
+    first = list(dict.fromkeys(" < ".join(f"{f.file}:{f.line} {f.function}" for f in stack[:2]) for stack in told))
     return ", ".join(first[:most]) + (f" and {len(first) - most} more" if len(first) > most else "")
 
 
 def segregate_cases(tape: Tape, devices: Sequence[Calibrated], rules: Sequence[str], cap: int | None) -> list[Case]:
-    """Cases with sites in pools of their own: by the rules given, or, where they are just `auto`, long-lived sites apart from the
-    others at several shares of the history. Under a cap each twice, for torch up to 2.12 and from 2.13 on. Raises BadInput."""
-    if list(rules) != ["auto"]:
-        pools = by_glob(tape, rules)
-        how = "torch.cuda.use_mem_pool(torch.cuda.MemPool()) around: " + "; ".join(
-            f"{_named(tape, frozenset(s for s, p in pools.items() if p == name))} → {name}"
-            for name in dict.fromkeys(pools.values())
-        )
-        return _cases(devices, ", ".join(rules), how, partial(apart, pool_of=pools.get), cap)
-    cases: list[Case] = []
+    """Cases with sites in pools of their own: by the rules given, or, where they are just `auto`, what lives long apart from the rest,
+    by site at several shares of the history, and by block. Under a cap each twice, for torch up to 2.12 and from 2.13 on. Raises
+    BadInput."""
+    if list(rules) == ["auto"]:
+        return [*_long_sites(tape, devices, cap), *_kept_blocks(tape, devices, cap)]
+    pools = by_glob(tape, rules)
+    how = f"{_POOL}: " + "; ".join(
+        f"{_named(tape, frozenset(s for s, p in pools.items() if p == name))} → {name}" for name in dict.fromkeys(pools.values())
+    )
+    return _cases(devices, ", ".join(rules), how, partial(apart, pool_of=pools.get), cap, devices[0].settings)
+
+
+def _long_sites(tape: Tape, devices: Sequence[Calibrated], cap: int | None) -> Iterator[Case]:
     everything = _sites_of(devices, lambda steps: frozenset(np.unique(steps.site).tolist()))
     for share in _SHARES:
         sites = _sites_of(devices, partial(by_lifetime, share=share))
         if sites and sites != everything:
-            how = f"torch.cuda.use_mem_pool(torch.cuda.MemPool()) around the long-lived: {_named(tape, sites)}"
+            how = f"{_POOL} the long-lived: {_named(tape, sites)}"
             pools = dict.fromkeys(sites, "long")
-            label = f"long-lived sites apart (> {share:.0%} of the run)"
-            cases += _cases(devices, label, how, partial(apart, pool_of=pools.get), cap)
-    return cases
+            label = f"long-lived sites apart, > {share:.0%} of the run"
+            yield from _cases(devices, label, how, partial(apart, pool_of=pools.get), cap, devices[0].settings)
+
+
+def _kept_blocks(tape: Tape, devices: Sequence[Calibrated], cap: int | None) -> Iterator[Case]:
+    """One site may make both what stays and what goes: only the program can tell them apart, so this is what it would gain."""
+    held = [kept(d.steps) for d in devices]
+    if not any(mask.any() and not mask.all() for mask in held):
+        return
+    sites = frozenset(int(s) for d, mask in zip(devices, held, strict=True) for s in np.unique(d.steps.site[mask]))
+    how = f"{_POOL} what is kept, of {_named(tape, sites)}"
+    growing = replace(devices[0].settings, expandable_segments=True, max_split_size=None)
+    for settings, label in ((devices[0].settings, ""), (growing, ", expandable_segments:True")):
+        yield from _cases(devices, f"what is kept apart{label}", how + label.replace(", ", ", with "), kept_apart, cap, settings)
 
 
 def _sites_of(devices: Sequence[Calibrated], pick: Callable[[Steps], frozenset[int]]) -> frozenset[int]:

@@ -6,11 +6,13 @@ The parts are the other modules'; showing the table is report's and cli's.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from forebay.errors import BadInput
 from forebay.sources.heap_state import HeapState
 from forebay.tape import Tape
+from forebay.units import size
 from forebay.whatif.advice import advice, best
 from forebay.whatif.buckets import bucket_cases
 from forebay.whatif.calibrate import Calibrated, calibrate
@@ -19,6 +21,8 @@ from forebay.whatif.segregate import segregate_cases
 from forebay.whatif.steps import devices
 
 __all__ = ["Asked", "Table", "pytorch_table"]
+
+_MIB: Final = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,22 @@ def _groups(tape: Tape, found: Sequence[Calibrated], what: Asked) -> list[list[C
     return [group for group in groups if group]
 
 
+def _within(found: Sequence[Calibrated], case: Case, row: Row, span: tuple[int, int]) -> Row:
+    """The row, saying which least whole MiB of cap would serve the history, where one that is possible does."""
+
+    def at(cap: int) -> Row:
+        return replayed(found, [replace(case, cap=cap)])[0]
+
+    low, high = span[0] // _MIB, span[1] // _MIB
+    if high <= low or at(high * _MIB).oom:
+        return row
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if at(middle * _MIB).oom else (low, middle)
+    told = f"; would serve under a cap of {size(high * _MIB)}; the recorded one lies between {size(span[0])} and {size(span[1])}"
+    return replace(row, how=row.how + told)
+
+
 def pytorch_table(
     tape: Tape, what: Asked, before: HeapState | None = None, progress: Callable[[int, int], None] = lambda done, total: None
 ) -> Table:
@@ -76,7 +96,11 @@ def pytorch_table(
     rows = replayed(found, [case for group in groups for case in group], progress)
     shown, at = [], 0
     for group in groups:
-        if (row := best(rows[at : at + len(group)])) is not None:
+        mine = rows[at : at + len(group)]
+        span = found[0].cap_range if len(found) == 1 and what.cap is None else None
+        if span is not None and all(row.oom for row in mine):
+            mine = [_within(found, case, row, span) for case, row in zip(group, mine, strict=True)]
+        if (row := best(mine)) is not None:
             shown.append(row)
         at += len(group)
     wrong = min((c for c in found if not c.exact), key=lambda c: c.first_divergence or 0, default=None)

@@ -30,7 +30,7 @@ def judge(e: Evidence) -> Finding | None:
     if told.gc_threshold and told.fraction is None and not e.run.presses and not e.refused:
         return found(
             NAME,
-            f"garbage_collection_threshold:{told.gc_threshold:g} is set, and nothing was ever collected: it needs a memory fraction below 1",
+            f"garbage_collection_threshold:{told.gc_threshold:g} is set, and nothing was collected: it needs a memory fraction below 1",
             "set torch.cuda.set_per_process_memory_fraction as well, or drop the threshold",
             certain=False,
             severity="warning",
