@@ -30,10 +30,11 @@ def whatif(output: WhatIf) -> RenderableType:
         if row.cap_bytes != cap and (cap := row.cap_bytes) is not None:
             table.add_row(Text(f"under a cap of {size(cap)}", style="dim"))
         table.add_row(_title(row), *_cells(row, output.lower_bound_bytes))
-    return Group(*_headlines(output), table, *(Text(f"• {advice}") for advice in output.advice or [_NOTHING]))
+    return Group(*_headlines(output), table, *(Text(f"• {advice}") for advice in output.advice or _nothing(output)))
 
 
-_NOTHING = "Nothing here helps by more than what is open about it."
+def _nothing(output: WhatIf) -> list[str]:
+    return ["Nothing here helps by more than what is open about it."] if output.calibration is not None else []
 
 
 def _headlines(output: WhatIf) -> Iterator[Text]:
