@@ -1,5 +1,6 @@
 """explain: `forebay explain NAME`: what a term of the output means. The meanings are report.terms'."""
 
+import textwrap
 from itertools import groupby
 
 import click
@@ -13,7 +14,7 @@ from forebay.report.terms import find, terms
 @click.argument("name", required=False)
 @format_option
 def command(name: str | None, style: str) -> None:
-    """What NAME means: a gauge, a kind of row, a column, a driver call, an error. Without NAME: the list of them."""
+    """What NAME means: a gauge, an incident, a kind of row, a column, a driver call, an error. Without NAME: the list of them."""
     if name is None:
         _list()
         return
@@ -27,4 +28,5 @@ def _print(explained: Explained) -> None:
 
 def _list() -> None:
     for group, members in groupby(terms(), key=lambda term: term.group):
-        click.echo(click.wrap_text(f"{group}: {', '.join(term.name for term in members)}", width=110, subsequent_indent="  "))
+        line = f"{group}: {', '.join(term.name for term in members)}"
+        click.echo(textwrap.fill(line, width=110, subsequent_indent="  ", break_on_hyphens=False))  # names have hyphens

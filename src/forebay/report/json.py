@@ -12,7 +12,7 @@ import msgspec
 
 from forebay.finding import Finding
 
-__all__ = ["OUTPUTS", "Calibration", "Explained", "Report", "Row", "Spread", "WhatIf", "encode", "schema_of", "shipped"]
+__all__ = ["OUTPUTS", "Calibration", "Doctor", "Explained", "Report", "Row", "Spread", "WhatIf", "encode", "schema_of", "shipped"]
 
 SCHEMA: Final = 1
 
@@ -79,6 +79,14 @@ class WhatIf(Report, frozen=True, kw_only=True):
     advice: list[str]
 
 
+class Doctor(Report, frozen=True, kw_only=True):
+    """What `forebay doctor` found. `verdict` is the gravest artifact's incident, null where the evidence was there and is healthy,
+    "cannot-tell" where it was not; `why` says so in sentences. `source.verdicts` has the verdict of each artifact."""
+
+    verdict: str | None
+    why: list[str]
+
+
 class Explained(msgspec.Struct, frozen=True, kw_only=True):
     """What `forebay explain` has to say of one term."""
 
@@ -88,7 +96,7 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
-OUTPUTS: Final[dict[str, type[msgspec.Struct]]] = {"report": Report, "whatif": WhatIf, "explain": Explained}
+OUTPUTS: Final[dict[str, type[msgspec.Struct]]] = {"report": Report, "whatif": WhatIf, "doctor": Doctor, "explain": Explained}
 
 
 def encode(output: msgspec.Struct) -> str:

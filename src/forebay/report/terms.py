@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from forebay import errors
 from forebay.calls import CALLS, Call, Law, lookup, stem
+from forebay.doctor import INCIDENTS
 from forebay.errors import BadInput
 from forebay.gauges import GAUGES
 from forebay.tape import COLUMNS, Sees, fills
@@ -74,6 +75,11 @@ def _calls() -> Iterator[Term]:
         yield Term(call.name, "driver call", _call_text(call))
 
 
+def _incidents() -> Iterator[Term]:
+    for incident in INCIDENTS:
+        yield Term(incident.name, "incident", incident.page)
+
+
 def _sees() -> Iterator[Term]:
     for thing in Sees:
         yield Term(
@@ -91,7 +97,7 @@ def _gauges() -> Iterator[Term]:
 
 def terms() -> list[Term]:
     """Every term, group by group. A name may stand in several groups."""
-    return [*_gauges(), *_kinds(), *_columns(), *_sees(), *_errors(), *_calls()]
+    return [*_gauges(), *_incidents(), *_kinds(), *_columns(), *_sees(), *_errors(), *_calls()]
 
 
 def find(name: str) -> Term:

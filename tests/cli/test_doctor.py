@@ -1,0 +1,101 @@
+import io
+import json
+import lzma
+import shutil
+import sys
+
+import jsonschema
+import pytest
+
+import corpus
+from forebay import cli
+from forebay.report.json import shipped
+
+HEALTHY = [path for path in corpus.artifacts("incidents", "*.xz") if "steady_healthy" in path.name]
+ILL = [path for path in corpus.artifacts("incidents", "*.xz") if "checkerboard" in path.name]
+LINE = (
+    "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 40.00 GiB of which "
+    "1.00 GiB is free. Including non-PyTorch memory, this process has 39.00 GiB memory in use. Of the allocated memory 38.00 GiB is "
+    "allocated by PyTorch, and 500.00 MiB is reserved by PyTorch but unallocated.\n"
+)
+
+
+def doctor(capsys, *arguments):
+    status = cli.run(["doctor", *map(str, arguments)])
+    told = capsys.readouterr()
+    return status, told.out, told.err
+
+
+def answer(capsys, *arguments):
+    status, out, err = doctor(capsys, *arguments, "--format", "json")
+    assert err == ""
+    output = json.loads(out)
+    jsonschema.validate(output, shipped("doctor"))
+    return status, output
+
+
+def say(monkeypatch, text):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+
+
+@pytest.mark.parametrize("path", HEALTHY, ids=lambda path: path.name)
+def test_a_healthy_snapshot_is_exit_status_0_and_its_gap_is_called_cache(path, capsys):
+    status, output = answer(capsys, path)
+    assert (status, output["verdict"], output["findings"]) == (0, None, [])
+    assert "are cache" in output["why"][0]
+
+
+@pytest.mark.parametrize("path", ILL, ids=lambda path: path.name)
+def test_an_incident_is_exit_status_1_with_its_evidence(path, capsys):
+    status, output = answer(capsys, path)
+    assert (status, output["verdict"]) == (1, "checkerboard-fragmentation")
+    assert output["findings"][0]["evidence"]["request_bytes"] == 200 * 2**20
+    assert output["findings"][0]["docs"] == "forebay explain checkerboard-fragmentation"
+    assert doctor(capsys, path)[1].startswith("verdict: checkerboard-fragmentation")
+
+
+@pytest.mark.parametrize("path", ILL, ids=lambda path: path.name)
+def test_of_a_folder_the_odd_one_is_named(path, tmp_path, capsys):
+    for n in range(4):
+        shutil.copy(HEALTHY[0], tmp_path / f"rank{n}.pickle.xz")
+    shutil.copy(path, tmp_path / "rank4.pickle.xz")
+    status, out, _ = doctor(capsys, tmp_path)
+    assert status == 1
+    assert "4 × healthy" in out
+    assert "1 × checkerboard-fragmentation: rank4.pickle.xz" in out
+
+
+def test_the_text_of_a_log_is_read_from_standard_input(monkeypatch, capsys):
+    say(monkeypatch, f"epoch 3\n{LINE}more\n")
+    status, output = answer(capsys, "-")
+    assert (status, output["verdict"]) == (1, "capacity-oom")
+    assert output["ledger"]["used"] == 39 * 2**30
+    ledger = output["ledger"]
+    held = (ledger[name] or 0 for name in ("other_processes", "outside_pools", "cached", "pending", "live"))
+    assert sum(held) == pytest.approx(ledger["used"], abs=2 * 5368710)
+
+
+def test_a_broken_capture_in_a_log_is_named_with_its_line(monkeypatch, capsys):
+    say(monkeypatch, "warm\nCUDA error: capturing stream has unjoined work\n")
+    status, output = answer(capsys, "-")
+    assert (status, output["verdict"]) == (1, "dirty-capture")
+    assert output["why"] == [
+        "line 2: cudaErrorStreamCaptureUnjoined (904): a stream that was forked into the capture was not joined before its end"
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "all is well\n", "\x00\xff"])
+def test_a_log_without_a_failure_is_one_line_and_status_2(text, monkeypatch, capsys):
+    say(monkeypatch, text)
+    status, out, err = doctor(capsys, "-")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "no out-of-memory error and no broken capture" in err
+
+
+def test_a_file_that_cannot_be_used_is_one_line_and_status_2(tmp_path, capsys):
+    path = tmp_path / "oom.pickle.xz"
+    path.write_bytes(lzma.compress(b"\x80\x04nonsense"))
+    for argument in (path, tmp_path / "missing", tmp_path / "empty"):
+        (tmp_path / "empty").mkdir(exist_ok=True)
+        status, out, err = doctor(capsys, argument)
+        assert (status, out, err.count("\n")) == (2, "", 1)
