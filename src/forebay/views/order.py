@@ -78,6 +78,11 @@ class Races:
         """All pairs of rows so far, in the order of the later one; byte ranges [lo, hi)."""
         return self._engine.races()
 
+    @property
+    def pieces(self) -> int:
+        """Byte ranges that are told apart now: what memory grows with."""
+        return self._engine.pieces
+
 
 def find_races(tape: Tape) -> Iterator[Race]:
     """The races of a whole tape, in the order of their later row."""
