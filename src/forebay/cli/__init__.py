@@ -18,8 +18,9 @@ from forebay import __version__
 from forebay.errors import ForebayError
 
 COMMANDS: Final[dict[str, str]] = {
+    "check": "the rules on what ran: races, needless edges, the legacy stream",
     "doctor": "which incident a snapshot, a recording or a log shows, and what to do",
-    "explain": "what a term means: a gauge, a kind of row, a driver call, an error",
+    "explain": "what a term means: a rule, a gauge, a kind of row, a driver call, an error",
     "show": "what a file tells, one event a line",
     "whatif": "a recorded history through another pool",
 }

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from forebay import errors
 from forebay.calls import CALLS, Call, Law, lookup, stem
+from forebay.contract import RULES
 from forebay.doctor import INCIDENTS
 from forebay.errors import BadInput
 from forebay.gauges import GAUGES
@@ -33,6 +34,14 @@ class Term:
 def _kinds() -> Iterator[Term]:
     for kind, meaning in KINDS.items():
         yield Term(kind.name, "kind of row", f"{meaning}.\n\nColumns it can fill: {', '.join(fills(kind))}.")
+
+
+def _rules() -> Iterator[Term]:
+    for rule in RULES.values():
+        needs = ", ".join(sorted(rule.needs))
+        yield Term(
+            rule.name, "rule", f"{inspect.cleandoc(rule.page)}\n\nPrevents: {rule.prevents}. Needs a tape that sees {needs}."
+        )
 
 
 def _columns() -> Iterator[Term]:
@@ -97,7 +106,7 @@ def _gauges() -> Iterator[Term]:
 
 def terms() -> list[Term]:
     """Every term, group by group. A name may stand in several groups."""
-    return [*_gauges(), *_incidents(), *_kinds(), *_columns(), *_sees(), *_errors(), *_calls()]
+    return [*_rules(), *_gauges(), *_incidents(), *_kinds(), *_columns(), *_sees(), *_errors(), *_calls()]
 
 
 def find(name: str) -> Term:
