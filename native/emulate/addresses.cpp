@@ -9,6 +9,8 @@ namespace {
 constexpr std::uint64_t kChunk = 32ull << 20;
 constexpr std::uint64_t kMiddle = 1ull << 58;  // room for any number of address ranges on either side
 
+constexpr std::uint64_t kSlots = 1ull << 22;
+
 std::uint64_t up_to(std::uint64_t bytes, std::uint64_t step) { return (bytes + step - 1) / step * step; }
 
 class Descending : public Addresses {
@@ -33,18 +35,23 @@ class Ascending : public Addresses {
 class Shuffled : public Addresses {
  public:
   explicit Shuffled(std::uint64_t seed) : random_(seed) {}
-  std::uint64_t take(std::uint64_t, std::uint64_t) override {
-    // 2^22 slots of 2 TiB: larger than any segment, so that slots never overlap.
+  std::uint64_t take(std::uint64_t bytes, std::uint64_t ordinal) override {
+    // 2^22 slots of 2 TiB: larger than any segment, so that slots never overlap. A history with very many goes on
+    // below.
+    if (used_.size() > kSlots / 2) return beyond_.take(bytes, ordinal);
     std::uint64_t slot;
-    do slot = random_() >> 42;
+    do slot = random_() % kSlots;
     while (!used_.insert(slot).second);
-    return (slot + 1) << 41;
+    return kMiddle + (slot << 41);
   }
-  void give(std::uint64_t address, std::uint64_t) override { used_.erase((address >> 41) - 1); }
+  void give(std::uint64_t address, std::uint64_t) override {
+    if (address >= kMiddle) used_.erase((address - kMiddle) >> 41);
+  }
 
  private:
   std::mt19937_64 random_;
   std::unordered_set<std::uint64_t> used_;
+  Descending beyond_{kMiddle};
 };
 
 class Recorded : public Addresses {

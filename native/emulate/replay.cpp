@@ -1,6 +1,9 @@
 #include "emulate/replay.hpp"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
 #include <utility>
 
 namespace forebay::emulate {
@@ -32,6 +35,35 @@ class Run {
 
   // False where the history cannot go on: a request that it needs was refused.
   bool take(std::size_t i) {
+    const bool goes_on = step(i);
+#ifdef FOREBAY_CHECKS
+    if (const std::string broken = allocator_.broken(); !broken.empty()) {
+      std::fprintf(stderr, "emulate: after step %zu: %s\n", i, broken.c_str());
+      std::abort();
+    }
+#endif
+    return goes_on;
+  }
+
+  bool is_flush(std::size_t i) const {
+    if (i + 1 == history_.step.size()) return true;
+    const Step next = static_cast<Step>(history_.step[i + 1]);
+    if (next != Step::alloc && next != Step::refused) return true;
+    return !allocator_.would_release(history_.place[i + 1], history_.bytes[i + 1]);
+  }
+
+  const CachingAllocator& allocator() const { return allocator_; }
+  BlockId block(std::uint32_t handle) const { return blocks_[handle]; }
+  Outcome finish(std::uint64_t steps) {
+    if (!outcome_.oom) outcome_.idle = allocator_.idle();
+    outcome_.stats = allocator_.stats();
+    outcome_.steps = steps;
+    return std::move(outcome_);
+  }
+  Outcome& outcome() { return outcome_; }
+
+ private:
+  bool step(std::size_t i) {
     const std::uint32_t handle = history_.handle[i];
     switch (static_cast<Step>(history_.step[i])) {
       case Step::alloc:
@@ -63,24 +95,6 @@ class Run {
     return true;
   }
 
-  bool is_flush(std::size_t i) const {
-    if (i + 1 == history_.step.size()) return true;
-    const Step next = static_cast<Step>(history_.step[i + 1]);
-    if (next != Step::alloc && next != Step::refused) return true;
-    return !allocator_.would_release(history_.place[i + 1], history_.bytes[i + 1]);
-  }
-
-  const CachingAllocator& allocator() const { return allocator_; }
-  BlockId block(std::uint32_t handle) const { return blocks_[handle]; }
-  Outcome finish(std::uint64_t steps) {
-    if (!outcome_.oom) outcome_.idle = allocator_.idle();
-    outcome_.stats = allocator_.stats();
-    outcome_.steps = steps;
-    return std::move(outcome_);
-  }
-  Outcome& outcome() { return outcome_; }
-
- private:
   void let_go(BlockId block) {
     allocator_.request_free(block);
     allocator_.complete_free(block);
@@ -111,6 +125,8 @@ class Run {
 
 std::optional<std::size_t> misstep(const History& history) {
   std::vector<Life> lives(history.handles, Life::unborn);
+  std::vector<std::uint64_t> sizes(history.handles, 0);
+  std::uint64_t live = 0;
   for (std::size_t i = 0; i < history.step.size(); ++i) {
     if (history.step[i] > static_cast<std::uint8_t>(Step::burst)) return i;
     const Step step = static_cast<Step>(history.step[i]);
@@ -122,6 +138,9 @@ std::optional<std::size_t> misstep(const History& history) {
     const auto [from, to] = turn(step);
     if (lives[history.handle[i]] != from) return i;
     lives[history.handle[i]] = to;
+    if (asks) live += sizes[history.handle[i]] = history.bytes[i];
+    if (to == Life::over) live -= sizes[history.handle[i]];
+    if (live > kMostLive) return i;
   }
   return std::nullopt;
 }

@@ -30,10 +30,11 @@ struct History {
   std::vector<PoolTraits> pools;
 };
 
-inline constexpr std::uint64_t kLargestRequest = 1ull << 40;  // 1 TiB: sums of a history cannot wrap
+// 1 TiB in one request, and 16 PiB live at a time: sums and addresses of a history cannot wrap.
+inline constexpr std::uint64_t kLargestRequest = 1ull << 40, kMostLive = 1ull << 54;
 
 // The first step that makes no sense (a handle used twice or out of turn, a place that is not there, a size of 0 or
-// above kLargestRequest); none where the history can be replayed. Replaying presumes none.
+// beyond the limits above); none where the history can be replayed. Replaying presumes none.
 std::optional<std::size_t> misstep(const History& history);
 
 struct Sample {

@@ -75,6 +75,12 @@ def test_the_text_of_a_log_is_read_from_standard_input(monkeypatch, capsys):
     assert sum(held) == pytest.approx(ledger["used"], abs=2 * 5368710)
 
 
+def test_a_log_may_be_a_file_too(tmp_path, capsys):
+    path = tmp_path / "train.log"
+    path.write_text(f"epoch 3\n{LINE}")
+    assert answer(capsys, path)[1]["verdict"] == "capacity-oom"
+
+
 def test_a_broken_capture_in_a_log_is_named_with_its_line(monkeypatch, capsys):
     say(monkeypatch, "warm\nCUDA error: capturing stream has unjoined work\n")
     status, output = answer(capsys, "-")

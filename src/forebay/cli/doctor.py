@@ -32,7 +32,7 @@ def command(context: click.Context, artifacts: tuple[str, ...], style: str) -> N
     found: list[tuple[str, Diagnosis | CaptureError]] = []
     with progress(f"reading {len(files)} artifacts") as advance:
         for n, name in enumerate(files):
-            found.append((name, _log(sys.stdin.buffer.read(_MOST_LOG)) if name == "-" else diagnose(open_artifact(name))))
+            found.append((name, _log(sys.stdin.buffer.read(_MOST_LOG)) if name == "-" else _file(name)))
             advance((n + 1) / len(files))
     show(_output(found), style, lambda output: _print(output, found))
     if any(_bad(diagnosis) for _, diagnosis in found):
@@ -56,6 +56,17 @@ def _files(artifacts: tuple[str, ...]) -> Iterator[str]:
         if not inside:
             raise BadInput(f"{artifact}: an empty folder")
         yield from inside
+
+
+def _file(name: str) -> Diagnosis | CaptureError:
+    """An artifact of a format that is known, else the text of a log that holds a failure."""
+    try:
+        return diagnose(open_artifact(name))
+    except BadInput:
+        path = Path(name)
+        if not path.is_file() or path.stat().st_size > _MOST_LOG or first(path.read_bytes().decode("utf-8", "replace")) is None:
+            raise
+        return _log(path.read_bytes())
 
 
 def _log(data: bytes) -> Diagnosis | CaptureError:
