@@ -25,10 +25,10 @@ Node Dag::legacy_last(DeviceId d) const {
   return kNone;
 }
 
-Epoch Dag::tick(Actor a, RowId row, bool item) {
+Epoch Dag::tick(Actor a, RowId row, Step step) {
   tick_rows_[a].push_back(row);
   const std::uint32_t before = tick_items_[a].empty() ? 0 : tick_items_[a].back();
-  tick_items_[a].push_back(before + (item ? 1 : 0));
+  tick_items_[a].push_back(before + (step == Step::item ? 1 : 0));
   return {a, static_cast<Tick>(tick_rows_[a].size())};
 }
 
@@ -42,13 +42,13 @@ Node Dag::add(RowId row, Step step, Node self, const std::vector<Node>& others, 
     if (other != kNone && other != self) before_.push_back(other);
   before_at_.push_back(before_.size());
   clocks_.resize(clocks_.size() + actors_);
-  work_out(n, false, clock(n));
+  work_out(n, Joint::whole, clock(n));
   return n;
 }
 
-void Dag::work_out(Node n, bool cut, std::span<Tick> into) const {
+void Dag::work_out(Node n, Joint joint, std::span<Tick> into) const {
   std::fill(into.begin(), into.end(), 0);
-  const std::uint64_t first = before_at_[n], last = cut ? first + 1 : before_at_[n + 1];
+  const std::uint64_t first = before_at_[n], last = joint == Joint::cut ? first + 1 : before_at_[n + 1];
   for (std::uint64_t i = first; i < last; ++i) {
     if (before_[i] == kNone) continue;
     const std::span<const Tick> known = clock(before_[i]);
@@ -98,18 +98,18 @@ Moment Dag::moment(Node n) {
 }
 
 Moment Dag::work(RowId row, StreamId s, ThreadId t) {
-  return moment(put(row, s, t, Step::item, kNone, tick(s, row, true)));
+  return moment(put(row, s, t, Step::item, kNone, tick(s, row, Step::item)));
 }
 
 Moment Dag::access(RowId row, ThreadId t) {
   const auto actor = static_cast<Actor>(facts_.size() + t);
-  return moment(host_last(t) = add(row, Step::item, host_last(t), {}, tick(actor, row, true)));
+  return moment(host_last(t) = add(row, Step::item, host_last(t), {}, tick(actor, row, Step::item)));
 }
 
 Moment Dag::mark(RowId row, StreamId s, ThreadId) {
   Lane& lane = lanes_[s];
   lane.moved |= blocking(s);
-  return moment(lane.last = add(row, Step::place, lane.last, {}, tick(s, row, false)));
+  return moment(lane.last = add(row, Step::place, lane.last, {}, tick(s, row, Step::place)));
 }
 
 void Dag::record(RowId row, StreamId s, ThreadId t, EventId event) {

@@ -12,6 +12,7 @@
 namespace forebay::order {
 
 using Node = std::uint32_t;
+enum class Joint : std::uint8_t { whole, cut };
 
 // Under one reading. Streams are actors 0 to `streams`, threads those after. A joint is a node whose edges can be cut:
 // a wait or a sync; cut, it passes on what its own stream or thread knew.
@@ -46,8 +47,8 @@ class Dag : public Order {
   bool touches(Node n) const { return role_[n] == Step::item || role_[n] == Step::place; }
   std::span<const Tick> clock(Node n) const { return {&clocks_[n * actors_], actors_}; }
   std::span<Tick> clock(Node n) { return {&clocks_[n * actors_], actors_}; }
-  // What the node knows as its predecessors stand now; `cut`: without its edges from elsewhere.
-  void work_out(Node n, bool cut, std::span<Tick> into) const;
+  // What the node knows as its predecessors stand now; cut, without its edges from elsewhere.
+  void work_out(Node n, Joint joint, std::span<Tick> into) const;
   // Nodes directly after each; once the walk is over.
   void finish();
   std::span<const Node> after(Node n) const { return {&after_[after_at_[n]], after_at_[n + 1] - after_at_[n]}; }
@@ -65,7 +66,7 @@ class Dag : public Order {
 
   // One node; its first predecessor, kNone where it has none, is its own lane's.
   Node add(RowId row, Step step, Node self, const std::vector<Node>& others, Epoch e = {});
-  Epoch tick(Actor a, RowId row, bool item);
+  Epoch tick(Actor a, RowId row, Step step);
   Node put(RowId row, StreamId s, ThreadId t, Step step, Node more, Epoch e = {});
   void learn(RowId row, ThreadId t, Step step, const std::vector<Node>& from);
   std::vector<Node> place(StreamId s);

@@ -77,7 +77,7 @@ Requirements::Loss Requirements::cut(const std::vector<RowId>& rows, std::size_t
     next.pop();
     queued_[n] = false;
     if (loss.pairs.size() >= most_pairs) continue;  // lost: the rest need not be worked out
-    dag_.work_out(n, is_cut_[n], now);
+    dag_.work_out(n, is_cut_[n] ? Joint::cut : Joint::whole, now);
     if (std::equal(now.begin(), now.end(), dag_.clock(n).begin())) continue;
     fall(n, now, most_pairs, loss);
     undo_.push_back({n, {dag_.clock(n).begin(), dag_.clock(n).end()}, false});
@@ -122,9 +122,9 @@ Requirements::Loss Needed::cut(const Unit& unit) {
 }
 
 // Why a unit stays, if it does. One that is not judged stays unless its edges say nothing new at all.
-std::optional<Need> Needed::kept(const Requirements::Loss& loss, bool judged) {
+std::optional<Need> Needed::kept(const Requirements::Loss& loss, const Unit& unit) {
   if (!loss.pairs.empty()) return Need::needed;
-  if (loss.hidden || (!judged && loss.fell)) return Need::not_judged;
+  if (loss.hidden || (!unit.judged && loss.fell)) return Need::not_judged;
   return std::nullopt;
 }
 
@@ -135,7 +135,7 @@ std::vector<Verdict> Needed::judge(const std::vector<Unit>& units) {
   for (const Unit& unit : units) {
     const Requirements::Loss loss = cut(unit);
     for (auto& reading : readings_) reading->roll_back();
-    const auto need = kept(loss, unit.judged);
+    const auto need = kept(loss, unit);
     if (!need) open.push_back(verdicts.size());
     verdicts.push_back({need.value_or(Need::idle), loss.effect});
   }
@@ -149,7 +149,7 @@ std::vector<Verdict> Needed::judge(const std::vector<Unit>& units) {
 
 Need Needed::drop(const Unit& unit) {
   const Requirements::Loss loss = cut(unit);
-  const auto need = kept(loss, unit.judged);
+  const auto need = kept(loss, unit);
   for (auto& reading : readings_) need ? reading->roll_back() : reading->commit();
   return need.value_or(loss.effect > 0 ? Need::needless : Need::idle);
 }

@@ -119,7 +119,7 @@ class Needed {
  private:
   Requirements::Loss cut(const Unit& unit);
   Need drop(const Unit& unit);
-  static std::optional<Need> kept(const Requirements::Loss& loss, bool judged);
+  static std::optional<Need> kept(const Requirements::Loss& loss, const Unit& unit);
 
   std::vector<std::unique_ptr<Requirements>> readings_;
 };

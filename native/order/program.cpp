@@ -109,16 +109,16 @@ void Program::node(const Line& l, Capture& capture) {
   if (l.is(kIncomplete)) capture.uses->incomplete = true;
   for (std::size_t u = l.first_use(); u < l.last_use(); ++u) {
     capture.uses->uses.push_back(l.use(u));
-    capture.memory.touch(l.row, l.use(u), l.is(kOverlaps), m);
+    capture.memory.touch(l.access(), l.use(u), m);
   }
 }
 
-void Program::uses(const Line& l, const Moment& m, bool by_host) {
+void Program::uses(const Line& l, const Moment& m, By by) {
   bool vague = false;
   for (std::size_t u = l.first_use(); u < l.last_use(); ++u) {
     const Use use = l.use(u);
     vague |= use.mode == Mode::unknown;
-    if (copies_from_pageable(l.kind(), use) == by_host) memory_.touch(l.row, use, l.is(kOverlaps), m);
+    if (copies_from_pageable(l.kind(), use) == (by == By::host)) memory_.touch(l.access(), use, m);
   }
   if (vague) judge_->vague(m);
 }
@@ -128,10 +128,10 @@ void Program::work(const Line& l) {
   if (!s) return;
   bool from_pageable = false;
   for (std::size_t u = l.first_use(); u < l.last_use(); ++u) from_pageable |= copies_from_pageable(l.kind(), l.use(u));
-  if (from_pageable) uses(l, order_->access(l.row, l.thread), true);
+  if (from_pageable) uses(l, order_->access(l.row, l.thread), By::host);
   if (l.kind() == Kind::graph_launch && l.has(Column::ref)) return graph_launch(l, *s);
   const Moment m = order_->work(l.row, *s, l.thread);
-  uses(l, m, false);
+  uses(l, m, By::stream);
   if (l.is(kIncomplete)) judge_->incomplete(m);
   if (l.is(kBlocking)) order_->sync_stream(l.row, l.thread, *s);
 }
@@ -140,17 +140,17 @@ void Program::graph_launch(const Line& l, StreamId s) {
   const GraphId graph = l.view.ref[l.i];
   order_->chain(s, l.thread, chain_of(graph));
   const Moment m = order_->work(l.row, s, l.thread);
-  uses(l, m, false);
+  uses(l, m, By::stream);
   const GraphUses* baked = captures_.uses(graph);
   if (baked != nullptr)
-    for (const Use& use : baked->uses) memory_.touch(l.row, use, l.is(kOverlaps), m);
+    for (const Use& use : baked->uses) memory_.touch(l.access(), use, m);
   if (l.is(kIncomplete) || (baked != nullptr && baked->incomplete)) judge_->incomplete(m);
   order_->record(l.row, s, l.thread, chain_of(graph));
 }
 
 void Program::host_access(const Line& l) {
   const Moment m = order_->access(l.row, l.thread);
-  for (std::size_t u = l.first_use(); u < l.last_use(); ++u) memory_.touch(l.row, l.use(u), l.is(kOverlaps), m);
+  for (std::size_t u = l.first_use(); u < l.last_use(); ++u) memory_.touch(l.access(), l.use(u), m);
 }
 
 PoolFacts Program::pool(const Line& l) const {

@@ -34,6 +34,8 @@ class Program {
   const Captures& captures() const { return captures_; }
 
  private:
+  enum class By : std::uint8_t { stream, host };  // who touches the bytes
+
   // One row, its columns looked at when they are asked for.
   struct Line {
     const View& view;
@@ -54,6 +56,7 @@ class Program {
     std::size_t first_use() const { return view.use_offsets.empty() ? 0 : view.use_offsets[i]; }
     std::size_t last_use() const { return view.use_offsets.empty() ? 0 : view.use_offsets[i + 1]; }
     Use use(std::size_t u) const;
+    Access access() const { return {.row = row, .epoch = {}, .loose = is(kOverlaps)}; }
   };
 
   void line(const Line& l);
@@ -61,7 +64,7 @@ class Program {
   void node(const Line& l, Capture& capture);
   void captured(const Line& l, Capture& capture);
   void graph_launch(const Line& l, StreamId s);
-  void uses(const Line& l, const Moment& m, bool by_host);
+  void uses(const Line& l, const Moment& m, By by);
   void host_access(const Line& l);
   void alloc(const Line& l, Order& order, Spaces& memory, Judge& judge);
   void free(const Line& l, Order& order, Spaces& memory);

@@ -12,10 +12,12 @@ class Spaces {
 
   Memory& of(Space space) { return space == Space::pinned || space == Space::pageable ? host_ : device_; }
 
-  void touch(RowId row, const Use& use, bool loose, const Moment& m) {
+  // `access` says who touches; the use says what, and how.
+  void touch(Access access, const Use& use, const Moment& m) {
     if (use.size == 0) return;
-    const Access access{
-        .row = row, .epoch = m.epoch, .mode = use.mode, .hull = use.extent == Extent::hull, .loose = loose};
+    access.epoch = m.epoch;
+    access.mode = use.mode;
+    access.hull = use.extent == Extent::hull;
     of(use.space).touch(access, use.address, use.address + use.size, m);
   }
   void prune(const Clock& known_to_all, RowId now) {
