@@ -63,6 +63,7 @@ def test_of_a_folder_the_odd_one_is_named(path, tmp_path, capsys):
     assert status == 1
     assert "4 × healthy" in out
     assert "1 × checkerboard-fragmentation: rank4.pickle.xz" in out
+    assert "are cache" not in out  # the odd one in full, the others counted
 
 
 def test_the_text_of_a_log_is_read_from_standard_input(monkeypatch, capsys):

@@ -89,7 +89,7 @@ def _output(found: list[tuple[str, Diagnosis | CaptureError]]) -> Doctor:
     return Doctor(
         source={"files": [name for name, _ in found], "verdicts": verdicts},
         verdict=gravest,
-        why=[line for _, diagnosis in found for line in _why(diagnosis)],
+        why=[line for name, diagnosis in found if len(found) == 1 or verdicts[name] is not None for line in _why(diagnosis)],
         findings=[finding for diagnosis in heaps for finding in diagnosis.findings],
         ledger=dict(heaps[0].ledger) if len(found) == len(heaps) == 1 else {},
     )
