@@ -13,6 +13,7 @@
 #include "bind/lent_bytes.hpp"
 #include "bind/module.hpp"
 #include "driver/faulty.hpp"
+#include "driver/pool_rows.hpp"
 #include "driver/sim.hpp"
 #include "driver/taped.hpp"
 
@@ -296,8 +297,8 @@ void bind_drivers(nb::module_& m) {
       .def(
           "name_next_stream", [](TapedDriver&, std::string name) { TapedDriver::name_next_stream(std::move(name)); },
           nb::arg("name"), "What the tape calls the next stream that this thread makes.")
-      .def("stream_number", &TapedDriver::stream_number, nb::arg("device"), nb::arg("stream"), Open(),
-           "The id that rows on this stream carry; 0 while nothing is attached.")
+      .def("stream_number", nb::overload_cast<int, StreamHandle>(&TapedDriver::stream_number), nb::arg("device"),
+           nb::arg("stream"), Open(), "The id that rows on this stream carry; 0 while nothing is attached.")
       .def(
           "host_access",
           [](TapedDriver& self, Address address, std::uint64_t bytes, Mode mode) {
@@ -305,6 +306,23 @@ void bind_drivers(nb::module_& m) {
           },
           nb::arg("address"), nb::arg("bytes"), nb::arg("mode"), Open(),
           "A row: the host reads or writes pinned bytes.");
+  nb::class_<PoolRows, Sink>(m, "PoolRows", "The rows of one pool on the tape of a taped driver.")
+      .def(
+          "__init__",
+          [](PoolRows* self, TapedDriver& driver, int device, std::string name, std::optional<std::string> consumer,
+             std::optional<std::string> kind, std::string space) {
+            new (self) PoolRows(driver, device,
+                                {.name = std::move(name),
+                                 .consumer = std::move(consumer),
+                                 .kind = std::move(kind),
+                                 .device = device,
+                                 .space = std::move(space),
+                                 .parent = {},
+                                 .private_id = {},
+                                 .trusted = false});
+          },
+          nb::arg("driver"), nb::arg("device"), nb::arg("name"), nb::arg("consumer").none(), nb::arg("kind").none(),
+          nb::arg("space"), nb::keep_alive<1, 2>());
 }
 
 }  // namespace

@@ -115,7 +115,8 @@ void bind_domain(nb::module_& m) {
 }
 
 PoolOptions options_of(std::string name, std::uint32_t index, std::optional<std::uint64_t> limit,
-                       std::vector<std::uint64_t> buckets, std::int64_t wait_limit_ns, bool shared, Sink* tape) {
+                       std::vector<std::uint64_t> buckets, std::int64_t wait_limit_ns, bool shared, Sink* tape,
+                       Space space) {
   PoolOptions o;
   o.name = std::move(name);
   o.index = index;
@@ -124,6 +125,7 @@ PoolOptions options_of(std::string name, std::uint32_t index, std::optional<std:
   o.wait_limit = std::chrono::nanoseconds(wait_limit_ns);
   o.idle = shared ? Idle::shared : Idle::kept;
   o.tape = tape;
+  o.space = space;
   return o;
 }
 
@@ -146,13 +148,15 @@ void bind_pools(nb::module_& m) {
       .def(
           "__init__",
           [](Pool* self, Domain& domain, std::string name, std::uint32_t index, std::optional<std::uint64_t> limit,
-             std::vector<std::uint64_t> buckets, std::int64_t wait_limit_ns, bool idle_shared, Sink* tape) {
+             std::vector<std::uint64_t> buckets, std::int64_t wait_limit_ns, bool idle_shared, Sink* tape,
+             Space space) {
             new (self) Pool(domain, options_of(std::move(name), index, limit, std::move(buckets), wait_limit_ns,
-                                               idle_shared, tape));
+                                               idle_shared, tape, space));
           },
           "domain"_a, "name"_a, nb::kw_only(), "index"_a = 0, "limit"_a = nb::none(),
           "buckets"_a = std::vector<std::uint64_t>{}, "wait_limit_ns"_a = std::int64_t{10'000'000'000},
-          "idle_shared"_a = true, "tape"_a = nb::none(), nb::keep_alive<1, 2>(), nb::keep_alive<1, 9>())
+          "idle_shared"_a = true, "tape"_a = nb::none(), "space"_a = Space::device, nb::keep_alive<1, 2>(),
+          nb::keep_alive<1, 9>())
       .def(
           "alloc", [](Pool& p, std::uint64_t n, std::uint64_t stream) { return granted(p, n, stream).address; },
           "nbytes"_a, "stream"_a, "The address of a block for `stream`. Raises PoolExhausted, Pending, DriverError.")
@@ -207,7 +211,7 @@ void bind_replay(nb::module_& m) {
             std::vector<PoolOptions> pools;
             for (std::size_t i = 0; i < limits.size(); ++i)
               pools.push_back(options_of(std::to_string(i), static_cast<std::uint32_t>(i), limits[i], buckets,
-                                         10'000'000'000, true, nullptr));
+                                         10'000'000'000, true, nullptr, Space::device));
             new (self) Replay(driver, device, std::move(pools));
           },
           "driver"_a, "device"_a, "limits"_a = std::vector<std::optional<std::uint64_t>>(1),

@@ -111,6 +111,7 @@ void TapedDriver::attach(Recorder* recorder) {
   const std::lock_guard hold(lock_);
   events_.clear(), frames_.clear(), streams_.clear();
   refs_ = 0;
+  attachment_.fetch_add(1, std::memory_order_acq_rel);
   recorder_.store(recorder, std::memory_order_release);
 }
 

@@ -32,6 +32,9 @@ class TapedDriver final : public Driver {
   static void name_next_stream(std::string name);
   // The id that rows on this stream carry, for whoever writes rows of their own; 0 while nothing is attached.
   std::uint32_t stream_number(int device, StreamHandle stream);
+  std::uint32_t stream_number(int device, std::uint64_t id);  // by the driver's id
+  // Grows with every `attach`: numbers of another attachment mean nothing.
+  std::uint64_t attachment() const { return attachment_.load(std::memory_order_acquire); }
   // The host reads or writes pinned bytes.
   void host_access(const Use& use);
 
@@ -59,7 +62,7 @@ class TapedDriver final : public Driver {
   Status unmap(int device, Address address, std::uint64_t bytes) override;
   Result<StreamHandle> stream_create(int device, StreamKind kind, int priority) override;
   Status stream_destroy(int device, StreamHandle stream) override;
-  Result<std::uint64_t> stream_id(int device, StreamHandle stream) override { return next_.stream_id(device, stream); }
+  Result<std::uint64_t> stream_id(int device, StreamHandle stream) override;
   Result<bool> stream_capturing(int device, StreamHandle stream) override {
     return next_.stream_capturing(device, stream);
   }
@@ -104,11 +107,13 @@ class TapedDriver final : public Driver {
 
   Driver& next_;
   std::atomic<Recorder*> recorder_{nullptr};
+  std::atomic<std::uint64_t> attachment_{0};
   std::mutex lock_;  // of what follows
   std::uint32_t refs_ = 0;
-  Refs events_, frames_, streams_;                        // streams by the driver's id
-  std::unordered_map<std::uint64_t, StreamFacts> facts_;  // of the streams made here, by the driver's id
-  std::unordered_map<Address, std::uint64_t> sizes_;      // of segments and pinned allocations
+  Refs events_, frames_, streams_;                            // streams by the driver's id
+  std::unordered_map<std::uint64_t, StreamFacts> facts_;      // of the streams made here, by the driver's id
+  std::unordered_map<std::uint64_t, StreamHandle> defaults_;  // the default streams, by the driver's id
+  std::unordered_map<Address, std::uint64_t> sizes_;          // of segments and pinned allocations
   std::map<Address, std::uint64_t> pinned_;
 };
 

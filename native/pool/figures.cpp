@@ -44,20 +44,15 @@ std::uint64_t Pool::growth_room(std::uint64_t releasable) const {
   const std::uint64_t kept = reserved() - std::min(reserved(), releasable);
   const std::uint64_t below_limit =
       options_.limit ? *options_.limit - std::min(*options_.limit, kept) : kLargestRequest;
-  return std::min(below_limit, device_free() + releasable) / kQuantum * kQuantum;
+  const std::uint64_t left = source_.free_bytes().value_or(kLargestRequest);
+  return std::min(below_limit, left + releasable) / kQuantum * kQuantum;
 }
 
-std::uint64_t Pool::device_free() const {
-  if (domain_.dead()) return 0;
-  const Result<MemoryInfo> info = domain_.driver().memory_info(domain_.device());
-  domain_.note(info.status());
-  return info.ok() ? info->free_bytes : 0;
-}
-
-// Idle bytes of the device's other pools.
+// Idle bytes of the other pools of the same memory.
 std::uint64_t Pool::siblings_idle() const {
   std::uint64_t bytes = 0;
   domain_.siblings(this, [&](const Pool& pool) {
+    if (pool.options().space != options_.space) return;
     for (Lane* lane : pool.lanes()) {
       std::lock_guard lock(lane->mutex);
       bytes -= lane->figures.allocated;
@@ -72,8 +67,10 @@ Verdict Pool::verdict(const Gauges& g, const Need& need) const {
   if (g.largest_free_after_waits >= need.bytes) return Verdict::pending;
   if (g.largest_free_if_idle >= need.bytes) return Verdict::stranded;
   if (g.free() >= need.bytes) return Verdict::fragmented;
-  const std::uint64_t room = device_free();
-  if (options_.limit && room >= need.bytes && g.reserved + need.bytes > *options_.limit) return Verdict::capped;
+  const bool above_limit = options_.limit && g.reserved + need.bytes > *options_.limit;
+  // A source that does not say what it has left refused this request, unless the limit did.
+  const std::uint64_t room = source_.free_bytes().value_or(above_limit ? kLargestRequest : 0);
+  if (above_limit && room >= need.bytes) return Verdict::capped;
   return room + g.free() + siblings_idle() >= need.bytes ? Verdict::stranded : Verdict::full;
 }
 

@@ -137,13 +137,13 @@ Block* Pool::grow(Lane& lane, const Need& need) {
 
 Block* Pool::grow_by(Lane& lane, const Need& need, std::uint64_t bytes) {
   if (!claim(bytes)) return nullptr;
-  const Result<Address> address = domain_.driver().malloc(domain_.device(), bytes);
+  const Result<Address> address = source_.take(bytes);
   domain_.note(address.status());
   if (!address.ok()) {
     reserved_.fetch_sub(bytes);
     if (address.status() == Status::out_of_memory) return nullptr;
     PoolFault refused = fault(PoolFault::Code::driver, bytes);
-    refused.call = "malloc";
+    refused.call = source_.call();
     refused.status = address.status();
     throw refused;
   }
@@ -245,7 +245,7 @@ std::vector<std::unique_ptr<Segment>> Pool::uproot(std::uint64_t bytes) {
 
 bool Pool::drop(std::unique_ptr<Segment> segment) {
   const std::uint64_t bytes = segment->size;
-  const Status status = domain_.driver().free(domain_.device(), segment->address);
+  const Status status = source_.give(segment->address);
   domain_.note(status);
   if (status == Status::ok) {
     reserved_.fetch_sub(bytes);
@@ -273,6 +273,7 @@ std::uint64_t Pool::give_back(std::uint64_t bytes) {
 std::uint64_t Pool::siblings_give_back(std::uint64_t bytes) {
   std::vector<std::pair<Pool*, std::unique_ptr<Segment>>> segments;
   domain_.siblings(this, [&](Pool& pool) {
+    if (pool.options().space != options_.space) return;
     if (pool.options().idle == Idle::kept) return;
     for (auto& segment : pool.uproot(bytes)) segments.emplace_back(&pool, std::move(segment));
   });

@@ -5,7 +5,7 @@
 namespace forebay {
 
 Pool::Pool(Domain& domain, PoolOptions options)
-    : domain_(domain), options_(std::move(options)), rounding_(options_.buckets) {
+    : domain_(domain), options_(std::move(options)), rounding_(options_.buckets), source_(domain, options_.space) {
   domain_.join(this);
 }
 
@@ -16,8 +16,7 @@ Pool::~Pool() {
   uprooted_done_.wait(lock, [this] { return uprooted_ == 0; });
   if (domain_.dead()) return;
   for (const auto& lane : lanes_)
-    for (const auto& segment : lane->segments())
-      domain_.note(domain_.driver().free(domain_.device(), segment->address));
+    for (const auto& segment : lane->segments()) domain_.note(source_.give(segment->address));
 }
 
 Granted Pool::alloc(std::uint64_t bytes, std::uint64_t stream) {
@@ -135,6 +134,7 @@ std::uint64_t Pool::trim() {
 }
 
 void Pool::tell(Kind kind, const Block& block, const Clock& clock) const {
+  if (!options_.tape->wants()) return;
   Row row;
   row.kind = kind;
   row.device = static_cast<std::int16_t>(domain_.device());

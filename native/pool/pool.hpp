@@ -21,6 +21,7 @@
 #include "pool/lane.hpp"
 #include "pool/lane_table.hpp"
 #include "pool/sizes.hpp"
+#include "pool/source.hpp"
 #include "tape/columns.hpp"
 
 namespace forebay {
@@ -35,7 +36,8 @@ struct PoolOptions {
   std::vector<std::uint64_t> buckets;                              // sizes that requests round up to; none: 512 B steps
   std::chrono::nanoseconds wait_limit = std::chrono::seconds(10);  // of one wait for frees; 0: never wait
   Idle idle = Idle::shared;
-  Sink* tape = nullptr;  // outlives the pool
+  Space space = Space::device;  // or pinned
+  Sink* tape = nullptr;         // outlives the pool
 };
 
 // What a request got: `size` is the block's, rounding included.
@@ -111,13 +113,13 @@ class Pool {
   Verdict verdict(const Gauges& gauges, const Need& need) const;
   Gauges collect(const Lane* one) const;
   std::uint64_t growth_room(std::uint64_t releasable) const;
-  std::uint64_t device_free() const;
   std::uint64_t siblings_idle() const;
   void tell(Kind kind, const Block& block, const Clock& clock) const;
 
   Domain& domain_;
   const PoolOptions options_;
   const Rounding rounding_;
+  const Source source_;
   AddressMap map_;
   LaneTable table_;
   mutable std::mutex lanes_mutex_;  // guards lanes_ and the writing of table_

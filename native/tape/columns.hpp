@@ -62,6 +62,7 @@ class Sink {
  public:
   virtual ~Sink() = default;
   virtual void write(const Row& row) = 0;
+  virtual bool wants() const { return true; }  // false: whoever would make a row may leave it
 };
 
 // Columns seen, not owned: n rows. An absent column is an empty span; `known[i]` is the ColumnSet of row i (an empty

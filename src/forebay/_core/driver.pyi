@@ -288,3 +288,8 @@ class TapedDriver(Driver):
 
     def host_access(self, address: int, bytes: int, mode: forebay._core.tape.Mode) -> None:
         """A row: the host reads or writes pinned bytes."""
+
+class PoolRows(forebay._core.tape.Sink):
+    """The rows of one pool on the tape of a taped driver."""
+
+    def __init__(self, driver: TapedDriver, device: int, name: str, consumer: str | None, kind: str | None, space: str) -> None: ...

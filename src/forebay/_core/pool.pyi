@@ -133,7 +133,7 @@ class Pool:
     Device memory in stream order over driver segments; streams go by their driver id.
     """
 
-    def __init__(self, domain: Domain, name: str, *, index: int = 0, limit: int | None = None, buckets: Sequence[int] = [], wait_limit_ns: int = 10000000000, idle_shared: bool = True, tape: forebay._core.tape.Sink | None = None) -> None: ...
+    def __init__(self, domain: Domain, name: str, *, index: int = 0, limit: int | None = None, buckets: Sequence[int] = [], wait_limit_ns: int = 10000000000, idle_shared: bool = True, tape: forebay._core.tape.Sink | None = None, space: forebay._core.tape.Space = Space.device) -> None: ...
 
     def alloc(self, nbytes: int, stream: int) -> int:
         """

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from forebay._core.driver import Account, Driver, FaultyDriver, SimDriver, Status, StreamKind, TapedDriver
+from forebay._core.driver import Account, Driver, FaultyDriver, PoolRows, SimDriver, Status, StreamKind, TapedDriver
 from forebay._core.pool import Domain
 from forebay.errors import BadInput, DriverError
 from forebay.runtime.buffer import Array, Buffer
@@ -103,6 +103,10 @@ class SimDevice:
         for touched, mode in ((reads, Mode.read), (writes, Mode.write)):
             for pinned in touched:
                 self._machine.taped.host_access(pinned.address, pinned.nbytes, mode)
+
+    def pool_rows(self, name: str, consumer: str | None, kind: str, space: Space) -> PoolRows:
+        """Where a pool of this device tells what it hands out and takes back: every recording has it then."""
+        return PoolRows(self._machine.taped, self.index, name, consumer, kind, space.name)
 
     @property
     def driver_calls(self) -> dict[str, int]:

@@ -16,6 +16,7 @@ from forebay.gauges import GAUGES
 from forebay.runtime.buffer import Buffer
 from forebay.runtime.device import SimDevice
 from forebay.runtime.stream import Stream
+from forebay.tape.events import Space
 from forebay.units import duration, parse_size, size
 
 __all__ = ["Pool"]
@@ -31,6 +32,8 @@ class Pool:
     the device cannot have its idle segments. Allocations raise PoolExhausted with figures and verdict, Pending when a wait reached
     its limit, DriverError.
     """
+
+    _space = Space.device
 
     def __init__(
         self,
@@ -57,7 +60,8 @@ class Pool:
             buckets=list(buckets),
             wait_limit_ns=round(wait_limit * 1e9),
             idle_shared=gives_back,
-            tape=tape,
+            tape=tape or device.pool_rows(name, consumer, "pinned" if self._space == Space.pinned else "segments", self._space),
+            space=self._space,
         )
         self._alloc = self._native.alloc
         self.free_address = self._native.free  # (address) -> None: the fast path, no Python frame in between
@@ -65,7 +69,7 @@ class Pool:
 
     def alloc(self, nbytes: int, stream: Stream) -> Buffer:
         """A buffer that work on `stream` may use from now on; its free is ordered after every stream that used it."""
-        return Buffer(self.device, self.alloc_address(nbytes, stream), nbytes, self._release)
+        return Buffer(self.device, self.alloc_address(nbytes, stream), nbytes, self._release, self._space)
 
     def alloc_address(self, nbytes: int, stream: Stream) -> int:
         """The same without a buffer: whoever takes it gives it back with `free_address`, after `lend_address` for other streams."""

@@ -1,0 +1,45 @@
+#include "driver/pool_rows.hpp"
+
+namespace forebay {
+
+void PoolRows::write(const Row& row) {
+  Recorder* const to = driver_.recorder();
+  if (to == nullptr) return;
+  Row out = row;
+  out.pool = number(*to);
+  out.stream = driver_.stream_number(device_, std::uint64_t{row.stream});
+  out.thread = to->thread();
+  out.time_ns = driver_.now_ns();
+  out.known |= columns(Column::pool, Column::stream, Column::thread, Column::time_ns);
+  to->write(out);
+}
+
+// Each recording has its own table of pools.
+std::uint32_t PoolRows::number(Recorder& recorder) {
+  const std::lock_guard hold(lock_);
+  if (attachment_ != driver_.attachment()) {
+    attachment_ = driver_.attachment();
+    number_ = recorder.pool(facts_);
+  }
+  return number_;
+}
+
+// Streams by the driver's ids: of those made here the facts are known, of the default streams their handle is.
+std::uint32_t TapedDriver::stream_number(int device, std::uint64_t id) {
+  Recorder* const to = recorder();
+  if (to == nullptr) return 0;
+  const std::lock_guard hold(lock_);
+  const auto made = facts_.find(id);
+  const StreamHandle handle = made == facts_.end() ? defaults_[id] : StreamHandle{made->second.handle.value_or(0)};
+  return define_stream(*to, device, handle, id);
+}
+
+Result<std::uint64_t> TapedDriver::stream_id(int device, StreamHandle stream) {
+  const auto id = next_.stream_id(device, stream);
+  if (!id || stream.value > kPerThreadStream.value) return id;
+  const std::lock_guard hold(lock_);
+  defaults_[*id] = stream;
+  return id;
+}
+
+}  // namespace forebay
