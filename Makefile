@@ -29,8 +29,8 @@ $(BIN)/.lint: $(BIN)/.built
 	@touch $@
 
 .PHONY: run
-run: $(BIN)/.built ## a real PyTorch history through our pool, on a simulated device
-	@$(BIN)/forebay whatif example:mixed --settings forebay
+run: $(BIN)/.built ## the bundled decode server on a simulated device, checked against a plain reference
+	@$(BIN)/forebay demo
 
 .PHONY: build
 build: $(BIN)/.built ## build the native core and install the package into .venv, editable
@@ -51,20 +51,27 @@ lint: $(BIN)/.lint ## style, types, import laws
 
 # The native stress programs, with local checks on every operation: one thread under ASan and UBSan (and the full walk
 # every 1,000 operations), eight under TSan.
-POOL := $(wildcard native/pool/*.[ch]pp tests/native/p*.[ch]pp) native/driver/port.hpp native/driver/status.hpp native/driver/status.cpp
+POOL := $(wildcard native/pool/*.[ch]pp) native/driver/port.hpp native/driver/status.hpp native/driver/status.cpp
 comma := ,
-build/stress-%/pool_stress: $(POOL)
-	@mkdir -p $(@D)
-	$(CXX) -std=c++20 -O1 -g -DFOREBAY_CHECKS=1 -fsanitize=$(subst +,$(comma),$*) -Inative -Itests/native \
-	  $(filter %.cpp,$(POOL)) -o $@ -pthread
+sanitized = $(CXX) -std=c++20 -O1 -g -DFOREBAY_CHECKS=1 -fsanitize=$(subst +,$(comma),$1) -I$(CURDIR)/native -I$(CURDIR)/tests/native
+.PRECIOUS: build/stress-%/pool.a
+build/stress-%/pool.a: $(POOL)
+	@rm -rf $(@D)/objects && mkdir -p $(@D)/objects
+	cd $(@D)/objects && $(call sanitized,$*) -c $(abspath $(filter %.cpp,$^))
+	ar rcs $@ $(@D)/objects/*.o
+build/stress-address+undefined/%_stress: tests/native/%_stress.cpp tests/native/plain_driver.hpp build/stress-address+undefined/pool.a
+	$(call sanitized,address+undefined) $< $(@D)/pool.a -o $@ -pthread
+build/stress-thread/%_stress: tests/native/%_stress.cpp tests/native/plain_driver.hpp build/stress-thread/pool.a
+	$(call sanitized,thread) $< $(@D)/pool.a -o $@ -pthread
 
+STRESS := $(foreach kind,address+undefined thread,$(foreach name,pool paged,build/stress-$(kind)/$(name)_stress))
 .PHONY: stress stress-short
-stress: build/stress-address+undefined/pool_stress build/stress-thread/pool_stress ## 10^7 random operations on the native pool, under sanitizers
-	build/stress-address+undefined/pool_stress 10000000 1 1
-	build/stress-thread/pool_stress 10000000 8 1
-stress-short: build/stress-address+undefined/pool_stress build/stress-thread/pool_stress
-	build/stress-address+undefined/pool_stress 100000 1 2
-	build/stress-thread/pool_stress 100000 8 2
+stress: $(STRESS) ## 10^7 random operations on each native pool, under sanitizers
+	set -e; for name in pool paged; do \
+	  build/stress-address+undefined/$${name}_stress 10000000 1 1; build/stress-thread/$${name}_stress 10000000 8 1; done
+stress-short: $(STRESS)
+	set -e; for name in pool paged; do \
+	  build/stress-address+undefined/$${name}_stress 100000 1 2; build/stress-thread/$${name}_stress 100000 8 2; done
 
 .PHONY: stubs
 stubs: $(BIN)/.built ## write the golden stubs of the native modules again

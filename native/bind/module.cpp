@@ -10,4 +10,5 @@ NB_MODULE(_core, m) {
   forebay::bind_ingest(m);
   forebay::bind_order(m);
   forebay::bind_pool(m);
+  forebay::bind_paged(m);
 }

@@ -13,5 +13,6 @@ void bind_emulate(nanobind::module_& m);
 void bind_allocator(nanobind::module_& m);
 void bind_ingest(nanobind::module_& m);
 void bind_pool(nanobind::module_& m);
+void bind_paged(nanobind::module_& m);
 
 }  // namespace forebay

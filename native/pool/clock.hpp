@@ -32,6 +32,7 @@ class Clock {
       : name_(std::move(name)), domain_(domain), id_(id), handle_(handle), lifetime_(lifetime) {}
 
   std::uint64_t id() const { return id_; }
+  StreamHandle handle() const { return handle_; }
   std::string name() const { return name_.empty() ? std::to_string(id_) : name_; }  // for people
   std::atomic<std::uint32_t> on_tape{0};  // the stream's id in the tape's side table
   // The epoch of a free made now. On a foreign stream it is closed at once; a failed record is no error here: the

@@ -9,6 +9,9 @@ from forebay.region import region as region
 _HOMES = {
     "Buffer": "forebay.runtime",
     "Event": "forebay.runtime",
+    "PagedPool": "forebay.runtime",
+    "PinnedPool": "forebay.runtime",
+    "Pool": "forebay.runtime",
     "SimDevice": "forebay.runtime",
     "Stream": "forebay.runtime",
     "Tape": "forebay.tape",

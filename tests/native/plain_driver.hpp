@@ -103,9 +103,15 @@ class PlainDriver final : public Driver {
   Result<bool> stream_capturing(int, StreamHandle) override { return false; }
   Status stream_sync(int, StreamHandle) override { return Status::not_supported; }
   Status stream_wait(int, StreamHandle, EventHandle) override { return Status::not_supported; }
-  Status device_sync(int) override { return Status::not_supported; }
+  Status device_sync(int) override {
+    for (std::size_t s = 0; s < kStreams; ++s) finish(s, issued(s));
+    return Status::ok;
+  }
   Status event_sync(int, EventHandle) override { return Status::not_supported; }
-  Status copy(int, Address, Address, std::uint64_t, StreamHandle) override { return Status::not_supported; }
+  Status copy(int, Address, Address, std::uint64_t, StreamHandle stream) override {
+    issue(stream.value);
+    return Status::ok;
+  }
   Status memset(int, Address, std::uint8_t, std::uint64_t, StreamHandle) override { return Status::not_supported; }
   Status host_func(int, StreamHandle, std::function<void()>) override { return Status::not_supported; }
 

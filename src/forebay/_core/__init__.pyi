@@ -6,6 +6,7 @@ from forebay._core import (
     emulate as emulate,
     ingest as ingest,
     order as order,
+    paged as paged,
     pool as pool,
     tape as tape
 )

@@ -5,8 +5,21 @@ Memory comes from pool.py, what is recorded goes through the drivers of native/d
 
 from forebay.runtime.buffer import Array, Buffer
 from forebay.runtime.device import SimDevice
+from forebay.runtime.paged import PagedPool, Sequence
+from forebay.runtime.pinned import PinnedPool
 from forebay.runtime.pool import Pool
 from forebay.runtime.recorder import recording
 from forebay.runtime.stream import Event, Stream
 
-__all__ = ["Array", "Buffer", "Event", "Pool", "SimDevice", "Stream", "recording"]
+__all__ = [
+    "Array",
+    "Buffer",
+    "Event",
+    "PagedPool",
+    "PinnedPool",
+    "Pool",
+    "Sequence",
+    "SimDevice",
+    "Stream",
+    "recording",
+]

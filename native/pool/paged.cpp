@@ -1,0 +1,169 @@
+#include "pool/paged.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <thread>
+#include <utility>
+
+namespace forebay {
+
+namespace {
+
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 48;  // no device has more addresses
+
+std::uint64_t checked_bytes(const PagedOptions& o) {
+  const bool whole = o.page_bytes != 0 && o.pages != 0 && o.page_tokens != 0 && o.page_bytes % o.page_tokens == 0;
+  if (whole && o.page_bytes <= kMostBytes / o.pages) return o.page_bytes * o.pages;
+  PoolFault fault(PoolFault::Code::impossible);
+  fault.pool = o.name;
+  fault.asked = o.page_bytes;
+  throw fault;
+}
+
+}  // namespace
+
+PagedPool::PagedPool(Domain& domain, PagedOptions options)
+    : domain_(domain),
+      options_(std::move(options)),
+      memory_(domain, checked_bytes(options_), options_.name),
+      pages_(options_.pages),
+      prefixes_(options_.page_tokens),
+      written_(options_.pages),
+      filled_(options_.pages, 0),
+      limit_(options_.pages) {}
+
+// An unmap waits for nothing, so the pool's end waits for the device.
+PagedPool::~PagedPool() {
+  if (!domain_.dead()) domain_.note(domain_.driver().device_sync(domain_.device()));
+}
+
+Channel PagedPool::channel(std::uint64_t stream) {
+  for (ChannelId id = 0; id < first_channels_.size(); ++id) {
+    Clock* known = first_channels_[id].load(std::memory_order_acquire);
+    if (known == nullptr) break;
+    if (known->id() == stream) return {id, known};
+  }
+  Clock* clock = domain_.clock(stream);
+  std::optional<Channel> found;
+  if (clock != nullptr) {
+    Guard guard(*this);
+    found = pages_.channel(*clock);
+    if (found && found->id < first_channels_.size()) first_channels_[found->id].store(clock, std::memory_order_release);
+  }
+  if (found) return *found;
+  throw fault(PoolFault::Code::unknown_stream, stream);
+}
+
+PageId PagedPool::take(Channel channel) {
+  refuse_dead();
+  {
+    Guard guard(*this);
+    if (const auto page = take_one(channel)) {
+      ++hits_;
+      fill(*page, options_.page_tokens);
+      tell(Kind::alloc, *page, channel);
+      return *page;
+    }
+  }
+  std::vector<PageId> one;
+  take_or_throw(one, 1, channel);
+  Guard guard(*this);
+  fill(one[0], options_.page_tokens);
+  tell(Kind::alloc, one[0], channel);
+  return one[0];
+}
+
+bool PagedPool::drop(PageId page, Channel channel) {
+  const std::uint64_t epoch = channel.clock->at_free();
+  Guard guard(*this);
+  if (page >= pages_.count() || pages_.holders(page) == 0) return false;
+  release(page, {&channel, 1}, {&epoch, 1});
+  return true;
+}
+
+std::uint32_t PagedPool::available(Channel channel) {
+  ask(channel);
+  Guard guard(*this);
+  return std::min(pages_.at_hand(channel.id), limit_ - std::min(limit_, pages_.live()));
+}
+
+void PagedPool::limit(std::uint32_t pages) {
+  Guard guard(*this);
+  limit_ = std::min(pages, pages_.count());
+}
+
+Gauges PagedPool::gauges(std::optional<Channel> channel) {
+  Guard guard(*this);
+  const std::uint64_t page = options_.page_bytes;
+  const std::uint64_t idle = pages_.count() - pages_.live();
+  const std::uint64_t below_limit = limit_ - std::min(limit_, pages_.live());
+  Gauges g;
+  g.reserved = memory_.bytes();
+  g.allocated = pages_.live() * page;
+  g.requested = requested_ * (page / options_.page_tokens);
+  g.pending = pages_.parked() * page;
+  g.active = g.allocated + g.pending;
+  g.cached = g.reserved - g.active;
+  (pages_.live() + pages_.parked() == 0 ? g.releasable : g.stranded) = g.cached;
+  g.largest_free = (channel ? pages_.at_hand(channel->id) : idle - pages_.parked()) * page;
+  g.largest_free_after_waits = g.largest_free_if_idle = idle * page;
+  g.largest_servable = std::min(idle, below_limit) * page;
+  g.hits = hits_;
+  g.misses = misses_;
+  g.ooms = ooms_;
+  g.driver_allocs = 1;
+  return g;
+}
+
+void PagedPool::fill(PageId page, std::uint32_t tokens) {
+  if (tokens <= filled_[page]) return;
+  requested_ += tokens - filled_[page];
+  filled_[page] = tokens;
+}
+
+void PagedPool::release(PageId page, std::span<const Channel> channels, std::span<const std::uint64_t> epochs) {
+  for (std::size_t i = 0; i < channels.size(); ++i) pages_.touch(page, channels[i].id, epochs[i]);
+  if (!pages_.release(page)) return;
+  if (told()) {
+    const std::vector<Channel> streams = pages_.touched(page);
+    for (std::size_t i = 1; i < streams.size(); ++i) tell(Kind::lend, page, streams[i]);
+    tell(Kind::free, page, streams[0]);
+    leaving_.push_back(page);
+  } else {
+    pages_.shelve(page);
+  }
+  requested_ -= filled_[page];
+  filled_[page] = 0;
+}
+
+void PagedPool::tell(Kind kind, PageId page, Channel channel) {
+  if (!told()) return;
+  Row row;
+  row.kind = kind;
+  row.device = static_cast<std::int16_t>(domain_.device());
+  row.stream = channel.clock->on_tape.load(std::memory_order_relaxed);
+  row.pool = options_.index;
+  row.address = address(page);
+  row.size = options_.page_bytes;
+  row.requested = filled_[page] * (options_.page_bytes / options_.page_tokens);
+  row.known = columns(Column::device, Column::stream, Column::pool, Column::address, Column::size, Column::requested);
+  rows_.push_back(row);
+}
+
+std::string_view PagedPool::walk() {
+  Guard guard(*this);
+  if (const auto what = pages_.broken(); !what.empty()) return what;
+  std::vector<std::uint32_t> held(pages_.count(), 0);
+  for (const auto& sequence : sequences_)
+    for (const PageId page : sequence->table_) ++held[page];
+  std::uint64_t requested = 0;
+  for (PageId page = 0; page < pages_.count(); ++page) {
+    if (held[page] > pages_.holders(page)) return "a table names a page that it does not hold";
+    if (filled_[page] > options_.page_tokens) return "a page holds more tokens than fit";
+    if ((filled_[page] > 0) > (pages_.holders(page) > 0)) return "a free page holds tokens";
+    requested += filled_[page];
+  }
+  return requested == requested_ ? "" : "the tokens asked for do not add up";
+}
+
+}  // namespace forebay

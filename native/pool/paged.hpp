@@ -1,0 +1,184 @@
+// paged: a pool of fixed blocks for the dominant consumer. Sequences of tokens hold pages through tables; full pages
+// are shared by what they hold, a page that is to be written while shared is copied first. One lock, held over no
+// driver call, wait or row. Lists and counts are pages.hpp's, finding by content prefixes.hpp's, the memory
+// reservation.hpp's.
+//
+// Note [Who orders a page]: a sequence remembers the streams that it was grown, written or used on, and its end frees
+// its pages after all of them. A page found by its content was written on some stream: it is shared only with a stream
+// that comes after that write, by an edge the domain was told of or because the write is known complete.
+//
+// Note [A free is told before it is done]: a page that nobody holds any more belongs to no list until its row is
+// written, so that on the tape, too, its next alloc comes after.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "pool/fault.hpp"
+#include "pool/gauges.hpp"
+#include "pool/pages.hpp"
+#include "pool/prefixes.hpp"
+#include "pool/reservation.hpp"
+#include "tape/columns.hpp"
+
+namespace forebay {
+
+struct PagedOptions {
+  std::string name;              // for messages
+  std::uint64_t page_bytes = 0;  // a multiple of page_tokens
+  std::uint32_t pages = 0;
+  std::uint32_t page_tokens = 0;
+  std::uint32_t index = 0;                                         // the pool's id in the tape's side table
+  std::chrono::nanoseconds wait_limit = std::chrono::seconds(10);  // of one wait for frees; 0: never wait
+  Sink* tape = nullptr;                                            // outlives the pool
+};
+
+// One sequence's pages. Its owner makes one call on it at a time; different sequences know nothing of each other.
+class Sequence {
+ public:
+  std::span<const PageId> table() const { return table_; }
+  std::uint32_t room() const { return room_; }        // tokens that it has pages for
+  std::uint32_t written() const { return written_; }  // of those, tokens known to be written: found, or committed
+
+ private:
+  friend class PagedPool;
+  std::vector<PageId> table_;
+  std::uint32_t room_ = 0, written_ = 0;
+  std::vector<Token> tail_;  // written, of the page that is not full
+  Content last_;             // of the page before `tail_`
+  bool findable_ = true;     // `last_` is known: every page before it could be published
+  std::vector<Channel> channels_;
+  std::vector<std::uint64_t> ends_;  // the epoch of each channel when pages were last let go
+  Sequence* next_ = nullptr;         // among the spare, or those that ended while the lock was taken
+};
+
+class PagedPool {
+ public:
+  // Throws PoolFault: impossible (the shape), or driver.
+  PagedPool(Domain& domain, PagedOptions options);
+  ~PagedPool();
+  PagedPool(const PagedPool&) = delete;
+  PagedPool& operator=(const PagedPool&) = delete;
+
+  const PagedOptions& options() const { return options_; }
+  Address address(PageId page) const { return memory_.address() + page * options_.page_bytes; }
+  Domain& domain() const { return domain_; }
+  // An adopted stream's channel. Takes no lock for one of the first streams to ask again. Throws PoolFault:
+  // unknown_stream.
+  Channel channel(std::uint64_t stream);
+
+  // Single pages. Throws PoolFault: exhausted, pending or driver. False: nobody holds that page.
+  PageId take(Channel channel);
+  bool drop(PageId page, Channel channel);
+
+  // A sequence that begins with the whole pages that hold the first of these tokens already; maybe none.
+  Sequence& open(std::span<const Token> tokens, Channel channel);
+  // Room for `tokens` more. A shared page that is not full is copied on the stream first. Throws as take does, and then
+  // nothing has changed.
+  void grow(Sequence& sequence, std::uint32_t tokens, Channel channel);
+  // The next of its room hold these tokens, by work that the stream has been given: full pages become findable. False:
+  // there is not so much room.
+  bool commit(Sequence& sequence, std::span<const Token> tokens, Channel channel);
+  // Work that the stream has been given, or will be given before the end, touches its pages.
+  void use(Sequence& sequence, Channel channel);
+  // The same tokens once more, on the same pages. Null: some of its room is not written.
+  Sequence* fork(const Sequence& sequence, Channel channel);
+  // Its end, after all that its streams have been given. Never waits: where the lock is taken the next holder does it.
+  void finish(Sequence& sequence);
+
+  void limit(std::uint32_t pages);
+  // How many pages the stream can have without a wait. Asks the streams.
+  std::uint32_t available(Channel channel);
+  // `largest_*` are bytes of pages: a table needs no two of them side by side. The first two are the channel's; without
+  // one, what any stream may have.
+  Gauges gauges(std::optional<Channel> channel);
+  // Every page in one place, counts equal to a recount: the first thing that is not so, or "".
+  std::string_view walk();
+
+ private:
+  class Guard;
+
+  // paged_miss.cpp
+  std::optional<PageId> take_one(Channel channel);
+  bool take_pages(std::vector<PageId>& into, std::size_t count, Channel channel);
+  void take_or_throw(std::vector<PageId>& into, std::size_t count, Channel channel);
+  bool wait_for_pages(std::vector<PageId>& into, std::size_t count, Channel channel);
+  std::vector<Point> ask(Channel channel);
+  [[noreturn]] void give_up(std::size_t count, Channel channel, const std::vector<Point>& awaited);
+  PoolFault fault(PoolFault::Code code, std::uint64_t asked) const;
+  [[noreturn]] void refuse(Status status, std::string_view call) const;
+  Verdict verdict(std::size_t count) const;
+  void refuse_dead() const;
+  void undo(std::vector<PageId>& pages, std::size_t keep, Channel channel);
+
+  // sequences.cpp
+  Sequence& fresh(Channel channel);
+  static void note(Sequence& sequence, Channel channel);
+  static void note_ends(Sequence& sequence);
+  std::optional<Point> find_pages(Sequence& sequence, std::span<const Token> tokens, Channel channel);
+  bool tail_is_shared(const Sequence& sequence) const;
+  void copy_tail(Sequence& sequence, std::size_t tail, Channel channel);
+  void settle(Sequence& sequence, std::size_t fresh_from, std::uint32_t room, Channel channel);
+  void fill(PageId page, std::uint32_t tokens);
+  void publish(Sequence& sequence, Point written);
+  void release(PageId page, std::span<const Channel> channels, std::span<const std::uint64_t> epochs);
+  void end(Sequence& sequence);
+  void drain();
+  bool told() const { return options_.tape != nullptr && options_.tape->wants(); }
+  void tell(Kind kind, PageId page, Channel channel);
+
+  Domain& domain_;
+  const PagedOptions options_;
+  Reservation memory_;
+  std::array<std::atomic<Clock*>, 64> first_channels_{};  // by channel
+  std::mutex mutex_;                                      // guards what follows
+  Pages pages_;
+  Prefixes prefixes_;
+  std::vector<Point> written_;         // of a findable page
+  std::vector<std::uint32_t> filled_;  // tokens asked for in each live page
+  std::vector<PageId> leaving_;        // held by nobody, told by rows_
+  std::vector<Row> rows_;              // to be written when the lock is given up
+  std::vector<std::unique_ptr<Sequence>> sequences_;
+  Sequence* spare_ = nullptr;
+  std::atomic<Sequence*> ended_{nullptr};
+  std::uint32_t limit_;
+  std::uint64_t requested_ = 0;  // tokens
+  std::uint64_t hits_ = 0, misses_ = 0, ooms_ = 0;
+};
+
+// Holds the lock; at its end writes the rows that were made under it without it, and only then lets go what they free.
+class PagedPool::Guard {
+ public:
+  explicit Guard(PagedPool& pool) : pool_(pool), lock_(pool.mutex_) { receive(); }
+  Guard(PagedPool& pool, std::adopt_lock_t) : pool_(pool), lock_(pool.mutex_, std::adopt_lock) { receive(); }
+  ~Guard() {
+    if (pool_.rows_.empty()) return;
+    const std::vector<Row> rows = std::exchange(pool_.rows_, {});
+    const std::vector<PageId> leaving = std::exchange(pool_.leaving_, {});
+    lock_.unlock();
+    for (const Row& row : rows) pool_.options_.tape->write(row);
+    lock_.lock();
+    for (const PageId page : leaving) pool_.pages_.shelve(page);
+  }
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+
+ private:
+  void receive() {
+    if (pool_.ended_.load(std::memory_order_relaxed) != nullptr) pool_.drain();
+  }
+  PagedPool& pool_;
+  std::unique_lock<std::mutex> lock_;
+};
+
+}  // namespace forebay
