@@ -19,6 +19,7 @@ from forebay.errors import ForebayError
 
 COMMANDS: Final[dict[str, str]] = {
     "check": "the rules on what ran: races, needless edges, the legacy stream",
+    "demo": "the bundled decode server on a simulated device, checked against a plain reference",
     "doctor": "which incident a snapshot, a recording or a log shows, and what to do",
     "explain": "what a term means: a rule, a gauge, a kind of row, a driver call, an error",
     "show": "what a file tells, one event a line",
