@@ -89,6 +89,8 @@ void Court::unmapped(const Access& a, RowId row, std::uint64_t lo, std::uint64_t
   if (!m.knows(a.epoch)) add({a.row, row, lo, hi, RaceKind::unmap, can_be_certain(a, m)});
 }
 
+// The gap closes when the freeing stream may have come to know the use: under the reading with most order, since of two
+// threads that take turns on a stream only the one that synchronised is sure to know.
 // Was the alloc given bytes that a use of a freed block could still touch?
 void Court::allocated(const Block& block, const Moment& m) {
   if (!block.stream) return;
@@ -99,7 +101,7 @@ void Court::allocated(const Block& block, const Moment& m) {
   const auto found = open_.find(*block.stream);
   if (found == open_.end()) return;
   std::erase_if(found->second, [&](const Open& open) {
-    if (withdrawn_[open.race] || m.knows(open.use)) return true;
+    if (withdrawn_[open.race] || m.plausible->knows(open.use)) return true;
     const bool fits = open.pool == pool && block.size <= open.size;
     if (fits) races_[open.race].certain = true;
     return fits;

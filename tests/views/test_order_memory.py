@@ -48,6 +48,11 @@ def test_the_gap_closes_when_the_freeing_stream_has_waited():
     assert used(late) == ["possible free: k free"]
 
 
+def test_a_sync_of_another_thread_may_have_closed_the_gap():
+    turns = "t0 s1 free A\nt1 s2 sync_stream\nt1 s1 alloc B 2M @0x900000 pool=own\nt0 s1 alloc C 512 @0xc00000 pool=own"
+    assert used(turns) == ["possible free: k free"]
+
+
 def test_a_record_after_the_last_use_and_a_wait_before_the_free_are_enough():
     assert used("t0 s2 record e\nt0 s1 wait e\nt0 s1 free A\nt0 s1 alloc B 1M @0 pool=own\nt0 s1 launch k2 w:B") == []
 

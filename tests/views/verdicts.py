@@ -150,9 +150,9 @@ class Byte:
                 yield Pair(a.row, life.free, "free", certain)
 
     def given(self, a: Touch, life: Life) -> bool:
-        """Whether an alloc could have been given the bytes before the freeing stream came to know the use."""
+        """Whether an alloc could have been given the bytes before the freeing stream came to know the use, all threads being one."""
         later = (m for m in self.trial.lives if life.free is not None and m.alloc > life.free and self.fits(m, life))
-        return any(not self.ordered(a.node, self.trial.apart.place[m.alloc]) for m in later)
+        return any(not self.trial.one.graph.ordered(a.one, self.trial.one.place[m.alloc]) for m in later)
 
     def taken(self, row: Row) -> Iterator[Pair]:
         for a in self.touches:
