@@ -1,7 +1,7 @@
 """A pool against a plain model: every operation, every fault, judged by a map of the bytes.
 
-The model knows who holds each 512 bytes, and until where each stream had been given work when they were freed. Work is a kernel of
-unknown virtual length, so only a sync or an edge lets bytes go from one stream to another.
+The model knows who holds each 512 bytes, and until where each stream had been given work when they were freed. Work is a kernel
+without a foreseeable end: only a sync, an edge or the driver's own answer lets bytes go from one stream to another.
 """
 
 from dataclasses import dataclass, field
@@ -72,6 +72,7 @@ class PoolAgainstModel(RuleBasedStateMachine):
 
     def _alloc(self, pool: Pool, stream: int, nbytes: int) -> None:
         before, synced = pool.gauges(), self.device.driver_calls["free"]
+        self._see_what_is_over()
         try:
             buffer = pool.alloc(nbytes, self.streams[stream])
         except PoolExhausted:
@@ -134,6 +135,12 @@ class PoolAgainstModel(RuleBasedStateMachine):
             if (error.call, status) != ("malloc", "invalid_handle"):
                 raise
         faulty_of(self.device).forget_plans()
+
+    def _see_what_is_over(self) -> None:
+        """A sync takes virtual time, in which other streams' kernels may end: the pool may ask the driver, and so does the model."""
+        for s, stream in enumerate(self.streams):
+            if self.device.driver.stream_query(self.device.index, stream.handle):
+                self.model.known[3][s] = self.model.issued[s]
 
     def _host_knows_all(self) -> None:
         self.model.known[3] = list(self.model.issued)
