@@ -22,7 +22,7 @@ COMMANDS: Final[dict[str, str]] = {
     "demo": "the bundled decode server on a simulated device, checked against a plain reference",
     "doctor": "which incident a snapshot, a recording or a log shows, and what to do",
     "explain": "what a term means: a rule, a gauge, a kind of row, a driver call, an error",
-    "show": "what a file tells, one event a line",
+    "show": "what a file tells: as text, as a drawing, as an Arrow file",
     "whatif": "a recorded history through another pool",
 }
 

@@ -16,7 +16,7 @@ from typing import BinaryIO, Final, NamedTuple, cast
 
 from forebay import examples
 from forebay.errors import BadInput
-from forebay.sources import recording, torch_snapshot
+from forebay.sources import recording, tape_text, torch_snapshot
 from forebay.tape import Tape
 
 __all__ = ["FORMATS", "Format", "open_artifact", "unpacked"]
@@ -33,6 +33,7 @@ class Format(NamedTuple):
 FORMATS: Final[list[Format]] = [
     Format("PyTorch memory snapshot", torch_snapshot.recognises, torch_snapshot.read),
     Format("forebay recording or tape", recording.recognises, recording.read),
+    Format("tape as text", tape_text.recognises, tape_text.read),
 ]
 
 # What else people hand over, by its first bytes: not read, but named.

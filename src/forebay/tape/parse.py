@@ -18,7 +18,7 @@ from forebay.tape.rows import Frame, Pool, Sides, Sites, Stream, Tape, Thread, U
 from forebay.tape.scope import BLOCKS, EVENTS, FILLS, LATE, Access, Row, Scope, default_stream, derived_columns
 from forebay.tape.words import FLAGS, KINDS, Token, frames, number, text, tokens
 
-__all__ = ["ALIASES", "MODES", "NUMBERED", "pack_sites", "pack_uses", "parse"]
+__all__ = ["ALIASES", "MODES", "NUMBERED", "is_header", "pack_sites", "pack_uses", "parse"]
 
 MODES: Final = {"r": Mode.read, "w": Mode.write, "a": Mode.atomic, "?": Mode.unknown}
 ALIASES: Final = {"time": "time_ns", "span": "span_ns", "begin": "begin_ns", "end": "end_ns"}
@@ -373,6 +373,11 @@ def _entry(at: Token, words: list[Token], keys: str, marks: list[str]) -> tuple[
 
 
 _HEADERS: Final = {name.removeprefix("_header_"): header for name, header in vars(_Reader).items() if name.startswith("_header_")}
+
+
+def is_header(word: str) -> bool:
+    """Whether a line that begins with this word is no event but a header line."""
+    return word in _HEADERS
 
 
 def pack_uses(uses: Iterable[list[Access]]) -> Uses:
