@@ -52,11 +52,12 @@ class _Column:
 
 @dataclass(frozen=True, slots=True)
 class _Grid:
-    """What is where: the cell of each drawn row, and for each cell the kinds and names in it, counted."""
+    """What is where: the cell of each drawn row, and for each cell its rows, and the kinds and names in it, counted."""
 
     columns: Sequence[_Column]
     lanes: Sequence[Actor]
     of: Mapping[int, Cell]
+    rows: Mapping[Cell, Sequence[int]]
     kinds: Mapping[Cell, Counter[Kind]]
     names: Mapping[Cell, Counter[str]]
 
@@ -93,15 +94,17 @@ def _grid(facts: Facts, steps: Steps) -> _Grid:
     columns = _columns(facts, steps, actors)
     starts = np.array([column.first for column in columns])
     of: dict[int, Cell] = {}
+    rows: dict[Cell, list[int]] = {}
     kinds: dict[Cell, Counter[Kind]] = {}
     names: dict[Cell, Counter[str]] = {}
     for row, actor in actors.items():
         cell = int(np.searchsorted(starts, steps.of[row], "right")) - 1, actor if actor in shown else _REST
         of[row] = cell
+        rows.setdefault(cell, []).append(row)
         kinds.setdefault(cell, Counter())[Kind(int(facts.tape.columns["kind"][row]))] += 1
         if label := _name(facts, row):
             names.setdefault(cell, Counter())[label] += 1
-    return _Grid(columns, lanes, of, kinds, names)
+    return _Grid(columns, lanes, of, rows, kinds, names)
 
 
 def _actors(facts: Facts) -> dict[int, Actor]:
@@ -194,7 +197,7 @@ def _box(facts: Facts, grid: _Grid, cell: Cell, y: float) -> Box:
     column = grid.columns[cell[0]]
     by = column.steps if column.alike else 1
     lines = [shortened(line, _LETTERS) for line in _lines(grid.kinds[cell], grid.names.get(cell, Counter()), by)]
-    rows = [row for row, other in grid.of.items() if other == cell]
+    rows = grid.rows[cell]
     tip = f"rows {rows[0]} to {rows[-1]}: " + ", ".join(
         f"{count:,} {kind.name}" for kind, count in grid.kinds[cell].most_common()
     )
