@@ -115,7 +115,7 @@ def _labels(kind: Kind, told: str) -> tuple[str, ...]:
     uses = _uses([_FAR.sub("@…", word) for word in after if ":" in word and word[0] in "rwa?"])
     head = names[:1] if kind in WORK and names else [kind.name.replace("_", " "), *names[:2]]
     if kind is Kind.sync_stream:
-        head = ["sync", *words[: words.index(kind.name)][-1:]]
+        head = ["sync", *(word.strip('"') for word in words[: words.index(kind.name)][-1:])]
     first = shortened(" ".join(head), _NAME)
     return (first, uses) if uses else (first,)
 

@@ -111,7 +111,7 @@ def _races(facts: Facts, things: Sequence[Item], placed: Placed, lanes: Mapping[
             a, b = first[race.a.row], first[race.b.row]
             (ax, ay), (bx, by) = _middle(a, placed, lanes), _middle(b, placed, lanes)
             down = (by > ay) - (by < ay)
-            start, end = (ax, ay + down * _half(a)), (bx, by - down * _half(b))
+            start, end = (ax, ay + _edge_of(a, down)), (bx, by + _edge_of(b, -down))
             names = into.pop(race.b.row, [])  # the first arrow into a row bears the numbers of all, lest labels hide each other
             label = f"race {', '.join(map(str, names))}" if names else ""
             yield Arrow(start, end, "race", f"missing: {race.missing}", label, f"{race.a.row} {race.b.row}")
@@ -122,8 +122,11 @@ def _middle(item: Item, placed: Placed, lanes: Mapping[Actor, Lane]) -> tuple[fl
     return (left + right) / 2, lanes[item.actor].y
 
 
-def _half(item: Item) -> float:
-    return _TALL / 2 if item.glyph is None else 9.0
+def _edge_of(item: Item, side: int) -> float:
+    """How far from its lane a thing ends, upwards (-1) or downwards (1): a mark has its label below it."""
+    if item.glyph is None:
+        return side * _TALL / 2
+    return 26.0 if side > 0 else side * 9.0
 
 
 def _bands(facts: Facts, things: Sequence[Item], placed: Placed, width: float) -> Iterator[Band]:

@@ -23,11 +23,11 @@ _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010f
 # edges dotted and labelled.
 _LIGHT: Final = {
     "ground": "#ffffff", "ink": "#1c1e21", "soft": "#565b62", "rule": "#d3d7dc", "band": "#f1f3f5", "launch": "#dbe8fb",
-    "copy": "#d9f0df", "memset": "#fbeecb", "host": "#ece3f7", "edge": "#2f5fb3", "race": "#c4161c", "grey": "#767b82",
+    "copy": "#d9f0df", "memset": "#fbeecb", "host": "#ece3f7", "edge": "#2f5fb3", "race": "#c4161c", "grey": "#666b72",
 }  # fmt: skip
 _DARK: Final = {
     "ground": "#15181c", "ink": "#eceff3", "soft": "#a9b1bb", "rule": "#3a4048", "band": "#1f242a", "launch": "#1e3a63",
-    "copy": "#1d4a30", "memset": "#574413", "host": "#43305e", "edge": "#82aef5", "race": "#ff6b6b", "grey": "#8c949e",
+    "copy": "#1d4a30", "memset": "#4a3a10", "host": "#43305e", "edge": "#82aef5", "race": "#ff6b6b", "grey": "#98a0aa",
 }  # fmt: skip
 _GLYPHS: Final[dict[Glyph, str]] = {
     "record": "M-5 0a5 5 0 1 0 10 0a5 5 0 1 0 -10 0z",
