@@ -2,6 +2,7 @@
 // become DriverError, handles are numbers, the GIL is free in every call.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -9,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "bind/caller.hpp"
 #include "bind/fault.hpp"
 #include "bind/lent_bytes.hpp"
 #include "bind/module.hpp"
@@ -41,7 +43,7 @@ FOREBAY_HANDLE(FrameHandle);
 namespace forebay {
 namespace {
 
-using Open = nb::call_guard<nb::gil_scoped_release>;
+using Open = nb::call_guard<Leaving>;
 
 std::string shown(std::uint64_t v) { return std::to_string(v); }
 std::string shown(StreamHandle h) { return std::to_string(h.value); }
@@ -149,7 +151,7 @@ void launch(Driver& d, int device, StreamHandle stream, std::string name, std::o
   work.run = [kept = keep(std::move(callable)), uses = work.uses](std::span<void* const> views) {
     return call_with_views(*kept, uses, views);
   };
-  const nb::gil_scoped_release open;
+  const Leaving open{};
   require(Call::launch, d.launch(device, stream, std::move(work)), device);
 }
 
@@ -157,7 +159,7 @@ void host_func(Driver& d, int device, StreamHandle stream, nb::object callable) 
   auto run = [kept = keep(std::move(callable))] {
     if (call_with_views(*kept, {}, {}) != Status::ok) throw CallFailed(Call::host_func, Status::launch_failed, {});
   };
-  const nb::gil_scoped_release open;
+  const Leaving open{};
   require(Call::host_func, d.host_func(device, stream, std::move(run)), device);
 }
 
@@ -179,13 +181,13 @@ class Bytes {
 
 void upload(Driver& d, int device, Address to, nb::handle from, StreamHandle stream) {
   const Bytes bytes(from, PyBUF_C_CONTIGUOUS);
-  const nb::gil_scoped_release open;
+  const Leaving open{};
   require(Call::upload, d.upload(device, to, bytes.data(), bytes.size(), stream), device);
 }
 
 void download(Driver& d, int device, nb::handle to, Address from, StreamHandle stream) {
   const Bytes bytes(to, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE);
-  const nb::gil_scoped_release open;
+  const Leaving open{};
   require(Call::download, d.download(device, bytes.data(), from, bytes.size(), stream), device);
 }
 
@@ -215,6 +217,15 @@ Costs costs_or_raise(const std::string& preset) {
   const auto costs = costs_named(preset);
   if (!costs) throw nb::value_error(("no such cost table: " + preset + "; there are guide and h200").c_str());
   return *costs;
+}
+
+std::unique_ptr<sim::Schedule> schedule_of(std::optional<std::uint64_t> seed,
+                                           const std::vector<std::pair<std::string, std::uint64_t>>& held) {
+  if (seed) return sim::seeded_schedule(*seed);
+  if (held.empty()) return sim::fifo_schedule();
+  std::vector<sim::WorkName> names;
+  for (const auto& [name, nth] : held) names.push_back({name, nth});
+  return sim::holding_schedule(names);
 }
 
 void bind_values(nb::module_& m) {
@@ -266,12 +277,13 @@ void bind_drivers(nb::module_& m) {
       .def(
           "__init__",
           [](SimDriver* self, const std::vector<std::uint64_t>& capacities, std::optional<std::uint64_t> seed,
-             const std::string& cost) {
-            auto schedule = seed ? sim::seeded_schedule(*seed) : sim::fifo_schedule();
-            new (self) SimDriver(capacities, costs_or_raise(cost), std::move(schedule));
+             const std::vector<std::pair<std::string, std::uint64_t>>& held, const std::string& cost) {
+            new (self) SimDriver(capacities, costs_or_raise(cost), schedule_of(seed, held));
           },
-          nb::arg("capacities"), nb::kw_only(), nb::arg("seed") = nb::none(), nb::arg("cost") = "guide",
-          "One device a capacity, in bytes. No seed: work runs in the order of virtual time.")
+          nb::arg("capacities"), nb::kw_only(), nb::arg("seed") = nb::none(),
+          nb::arg("held") = std::vector<std::pair<std::string, std::uint64_t>>{}, nb::arg("cost") = "guide",
+          "One device a capacity, in bytes. No seed: work runs in the order of virtual time, but for the work that is "
+          "held, named by its name and how many of that name were issued before it.")
       .def("account", &SimDriver::account, nb::arg("device"), Open())
       .def("fault_of", &SimDriver::fault_of, nb::arg("device"), Open(), "The device's sticky fault, or ok.")
       .def("spend", &SimDriver::spend, nb::arg("ns"), Open(), "Host work of the calling thread, on its virtual clock.")

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "bind/caller.hpp"
 #include "bind/module.hpp"
 #include "pool/paged.hpp"
 
@@ -22,7 +23,7 @@ using namespace nb::literals;
 namespace forebay {
 namespace {
 
-using Open = nb::call_guard<nb::gil_scoped_release>;
+using Open = nb::call_guard<Leaving>;
 using Tokens = nb::ndarray<const Token, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 std::span<const Token> span_of(const Tokens& tokens) { return {tokens.data(), tokens.shape(0)}; }
@@ -51,32 +52,32 @@ class Handle {
 
 std::unique_ptr<Handle> open(PagedPool& pool, const Tokens& tokens, std::uint64_t stream) {
   const std::span<const Token> span = span_of(tokens);
-  const nb::gil_scoped_release released;
+  const Leaving released{};
   return std::make_unique<Handle>(pool, pool.open(span, pool.channel(stream)));
 }
 
 void grow(const Handle& h, std::uint32_t tokens, std::uint64_t stream) {
   Sequence& sequence = h.sequence();
-  const nb::gil_scoped_release released;
+  const Leaving released{};
   h.pool().grow(sequence, tokens, h.pool().channel(stream));
 }
 
 bool commit(const Handle& h, const Tokens& tokens, std::uint64_t stream) {
   const std::span<const Token> span = span_of(tokens);
   Sequence& sequence = h.sequence();
-  const nb::gil_scoped_release released;
+  const Leaving released{};
   return h.pool().commit(sequence, span, h.pool().channel(stream));
 }
 
 void use(const Handle& h, std::uint64_t stream) {
   Sequence& sequence = h.sequence();
-  const nb::gil_scoped_release released;
+  const Leaving released{};
   h.pool().use(sequence, h.pool().channel(stream));
 }
 
 std::unique_ptr<Handle> fork(PagedPool& pool, const Handle& h, std::uint64_t stream) {
   const Sequence& sequence = h.sequence();
-  const nb::gil_scoped_release released;
+  const Leaving released{};
   Sequence* twin = pool.fork(sequence, pool.channel(stream));
   return twin == nullptr ? nullptr : std::make_unique<Handle>(pool, *twin);
 }
@@ -98,7 +99,8 @@ void bind_sequence(nb::module_& p) {
       .def("commit", &commit, "tokens"_a, "stream"_a,
            "The next tokens (uint32) of its room are written by work that the stream was given. False: no such room.")
       .def("use", &use, "stream"_a, "Work on this stream touches its pages too.")
-      .def("finish", &Handle::finish, "Its end, after all that its streams were given. Never waits; again is nothing.");
+      .def("finish", &Handle::finish, nb::call_guard<FromPython>(),
+           "Its end, after all that its streams were given. Never waits; again is nothing.");
 }
 
 PagedOptions options_of(std::string name, std::uint64_t page_bytes, std::uint32_t pages, std::uint32_t page_tokens,
@@ -126,7 +128,7 @@ void bind_pool_of_pages(nb::module_& p) {
           "__init__",
           [](PagedPool* self, Domain& domain, std::string name, std::uint64_t page_bytes, std::uint32_t pages,
              std::uint32_t page_tokens, std::uint32_t index, std::int64_t wait_limit_ns, Sink* tape) {
-            const nb::gil_scoped_release released;
+            const Leaving released{};
             new (self) PagedPool(
                 domain, options_of(std::move(name), page_bytes, pages, page_tokens, index, wait_limit_ns, tape));
           },

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "bind/arrays.hpp"
+#include "bind/caller.hpp"
 #include "bind/module.hpp"
 #include "driver/sim.hpp"
 #include "pool/pool.hpp"
@@ -24,7 +25,7 @@ using namespace nb::literals;
 namespace forebay {
 namespace {
 
-using Open = nb::call_guard<nb::gil_scoped_release>;
+using Open = nb::call_guard<Leaving>;
 
 // Opaque in Python: what a domain's `mark` gives and its other methods take.
 struct KeptMark {
@@ -159,19 +160,22 @@ void bind_pools(nb::module_& m) {
           nb::keep_alive<1, 9>())
       .def(
           "alloc", [](Pool& p, std::uint64_t n, std::uint64_t stream) { return granted(p, n, stream).address; },
-          "nbytes"_a, "stream"_a, "The address of a block for `stream`. Raises PoolExhausted, Pending, DriverError.")
+          "nbytes"_a, "stream"_a, nb::call_guard<FromPython>(),
+          "The address of a block for `stream`. Raises PoolExhausted, Pending, DriverError.")
       .def(
           "free",
           [](Pool& p, Address a) {
             if (!p.free(a)) unknown(p, a);
           },
-          "address"_a, "Gives a block back in stream order; never waits. Raises BadInput for an unknown address.")
+          "address"_a, nb::call_guard<FromPython>(),
+          "Gives a block back in stream order; never waits. Raises BadInput for an unknown address.")
       .def(
           "lend",
           [](Pool& p, Address a, std::uint64_t stream) {
             if (!p.lend(a, stream)) unknown(p, a);
           },
-          "address"_a, "stream"_a, "`stream` uses the block too: its free waits for that stream.")
+          "address"_a, "stream"_a, nb::call_guard<FromPython>(),
+          "`stream` uses the block too: its free waits for that stream.")
       .def("trim", &Pool::trim, Open(), "Gives wholly idle segments back to the driver; returns the bytes.")
       .def("gauges", nb::overload_cast<>(&Pool::gauges, nb::const_), Open())
       .def("gauges", nb::overload_cast<std::uint64_t>(&Pool::gauges, nb::const_), "stream"_a, Open())

@@ -17,6 +17,7 @@
 #include <tuple>
 #include <vector>
 
+#include "bind/caller.hpp"
 #include "bind/module.hpp"
 #include "bind/view.hpp"
 
@@ -137,7 +138,7 @@ void bind_recorder(nb::module_& t) {
   nb::class_<Recorder, Sink>(t, "Recorder", "Rows of many threads into one tape, in memory or as a growing file.")
       .def(nb::init<>(), "Rows stay in memory.")
       .def("__init__", &open_file, "path"_a, "metadata"_a, "Rows go to a file, a batch at a time. Raises OSError.")
-      .def("write", &write, "kind"_a, "uses"_a = std::vector<Access>{}, "values"_a,
+      .def("write", &write, "kind"_a, "uses"_a = std::vector<Access>{}, "values"_a, nb::call_guard<FromPython>(),
            "One row: its columns by name, its uses as (address, size, mode, extent, space).")
       .def("extend", &extend, "tape"_a, "Every row of a tape; its ids are taken to be this recorder's.")
       .def("string", &Recorder::string, "text"_a, "The id of a string.")
@@ -159,6 +160,7 @@ void bind_recorder(nb::module_& t) {
       .def_prop_ro("lost", &Recorder::lost, "Rows that no file holds: it failed, or was closed.")
       .def_prop_ro("error", &Recorder::error, "errno of the write that failed; 0 where none did.")
       .def("copy", &copy, "The rows in memory (with a file: those pending): columns, uses, known, define texts.");
+  bind_caller(t);
   t.def("next_seq", &next_seq, "The next number of the process-wide order of calls.");
 }
 

@@ -167,6 +167,7 @@ SimDriver::ItemPtr SimDriver::put(const LanePtr& lane, Work work, const ItemPtr&
   item->work = std::move(work);
   lane->tail = item;
   const bool mark = !item->work.run;
+  if (!mark) schedule_->issued(*item);
   if (mark && item->before == 0 && item->end_ns <= me().clock_ns && schedule_->marks_complete_at_issue())
     item->done = true;
   else

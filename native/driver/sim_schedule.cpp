@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <random>
+#include <set>
+#include <unordered_map>
 #include <utility>
 
 namespace forebay::sim {
@@ -35,6 +37,28 @@ class Seeded final : public Schedule {
   std::mt19937_64 random_;
 };
 
+class Holding final : public Schedule {
+ public:
+  explicit Holding(std::span<const WorkName> held) : held_(held.begin(), held.end()) {}
+  void issued(Item& work) override { work.held = held_.contains({work.work.name, issued_[work.work.name]++}); }
+  std::size_t next(Ready ready) override { return first_free(ready).value_or(0); }
+  std::optional<std::size_t> stray(Ready ready, Point point, std::int64_t now_ns) override {
+    const auto index = first_free(ready);
+    if (point == Point::issue || !index || ready[*index]->end_ns > now_ns) return std::nullopt;
+    return index;
+  }
+  bool marks_complete_at_issue() const override { return true; }
+
+ private:
+  static std::optional<std::size_t> first_free(Ready ready) {
+    const auto at = std::find_if(ready.begin(), ready.end(), [](const auto& item) { return !item->held; });
+    if (at == ready.end()) return std::nullopt;
+    return static_cast<std::size_t>(at - ready.begin());
+  }
+  const std::set<WorkName> held_;
+  std::unordered_map<std::string, std::uint64_t> issued_;
+};
+
 bool sooner(const std::shared_ptr<Item>& a, const std::shared_ptr<Item>& b) {
   return std::pair(a->end_ns, a->seq) < std::pair(b->end_ns, b->seq);
 }
@@ -43,6 +67,8 @@ bool sooner(const std::shared_ptr<Item>& a, const std::shared_ptr<Item>& b) {
 
 std::unique_ptr<Schedule> fifo_schedule() { return std::make_unique<Fifo>(); }
 std::unique_ptr<Schedule> seeded_schedule(std::uint64_t seed) { return std::make_unique<Seeded>(seed); }
+
+std::unique_ptr<Schedule> holding_schedule(std::span<const WorkName> held) { return std::make_unique<Holding>(held); }
 
 void Backlog::order(const std::shared_ptr<Item>& from, const std::shared_ptr<Item>& to) {
   if (!from) return;

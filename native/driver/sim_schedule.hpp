@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "driver/port.hpp"
@@ -21,6 +22,7 @@ struct Item {
   std::size_t before = 0;                 // edges from items that have not run
   std::vector<std::shared_ptr<Item>> after;
   bool done = false;
+  bool held = false;  // its schedule puts it off
   Work work;
 };
 
@@ -47,6 +49,7 @@ class Schedule {
  public:
   using Ready = std::span<const std::shared_ptr<Item>>;
   virtual ~Schedule() = default;
+  virtual void issued(Item& /*work*/) {}                                                        // in order of issue
   virtual std::size_t next(Ready ready) = 0;                                                    // somebody waits
   virtual std::optional<std::size_t> stray(Ready ready, Point point, std::int64_t now_ns) = 0;  // nobody does; or none
   // May a mark that is complete at its issue by virtual time be taken as complete at once?
@@ -57,6 +60,17 @@ class Schedule {
 std::unique_ptr<Schedule> fifo_schedule();
 // Any legal order, drawn from the seed; at each point some of the ready work runs, or none.
 std::unique_ptr<Schedule> seeded_schedule(std::uint64_t seed);
+
+// A work item by the name of its work, and how many of that name were issued before it. Records and waits do not count:
+// how many there are may depend on what has run.
+struct WorkName {
+  std::string name;
+  std::uint64_t nth = 0;
+  auto operator<=>(const WorkName&) const = default;
+};
+// By virtual time, but these run as late as they legally can: when somebody waits for them, or for what comes after
+// them, and all else that could run has.
+std::unique_ptr<Schedule> holding_schedule(std::span<const WorkName> held);
 
 // The items that have not run, as a graph.
 class Backlog {

@@ -99,6 +99,12 @@ std::uint64_t next_seq() {
   return next.fetch_add(1, std::memory_order_relaxed);
 }
 
+thread_local const Caller* Caller::here_ = nullptr;
+
+Caller::Caller(std::vector<SourceFrame> frames) : frames_(std::move(frames)), outer_(here_) { here_ = this; }
+
+Caller::~Caller() { here_ = outer_; }
+
 // The ids of one side table. `known` maps an entry to its id, where entries that read the same are the same.
 class Recorder::Table {
  public:
@@ -122,8 +128,16 @@ Recorder::Recorder(const std::string& path, Metadata metadata) : Recorder() {
 Recorder::~Recorder() { close(); }
 
 void Recorder::write(const Row& row) {
+  const Caller* const caller = row.known & bit(Column::site) ? nullptr : Caller::here();
+  if (caller == nullptr) {
+    const std::lock_guard hold(lock_);
+    return push(row);
+  }
+  Row placed = row;
+  placed.site = site(caller->frames());
+  placed.known |= bit(Column::site);
   const std::lock_guard hold(lock_);
-  push(row);
+  push(placed);
 }
 
 void Recorder::push(Row row) {

@@ -18,6 +18,7 @@
 #include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "tape/arrow.hpp"
 #include "tape/columns.hpp"
@@ -55,6 +56,23 @@ struct PoolFacts {
 
 // One counter for the whole process: draw a number when a call begins (and one when it returned, where that matters).
 std::uint64_t next_seq();
+
+// The program's stack while a call is under way on this thread, innermost first: rows that are written meanwhile and
+// know no site get it. Whoever may look at the stack makes one at the call's entry, where no lock is held yet.
+class Caller {
+ public:
+  explicit Caller(std::vector<SourceFrame> frames);
+  ~Caller();
+  Caller(const Caller&) = delete;
+  Caller& operator=(const Caller&) = delete;
+  static const Caller* here() { return here_; }
+  std::span<const SourceFrame> frames() const { return frames_; }
+
+ private:
+  const std::vector<SourceFrame> frames_;
+  const Caller* const outer_;
+  static thread_local const Caller* here_;
+};
 
 class Recorder final : public Sink {
  public:

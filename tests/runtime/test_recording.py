@@ -1,11 +1,13 @@
 """What a recording holds: each call a row, in order, with its stream, event, bytes, times and status."""
 
+import sys
+
 import numpy as np
 import pytest
 
 from forebay import region
 from forebay.errors import BadInput, DriverError
-from forebay.runtime import SimDevice, recording
+from forebay.runtime import Pool, SimDevice, recording
 from forebay.tape import Flag, Kind, Mode, Space, StreamClass
 from forebay.tape.file import read
 
@@ -131,3 +133,41 @@ def test_only_one_recording_at_a_time():
     with recording() as run:
         SimDevice("1MiB").synchronize()  # made while it is under way
     assert [Kind(k) for k in run.tape.columns["kind"]] == [Kind.sync_device]
+
+
+def test_each_row_names_the_line_of_the_program_that_made_it():
+    device = SimDevice("1MiB")
+    pool = Pool(device, "kv")
+    with recording() as run:
+        line = lineno()
+        stream = device.stream("s")
+        block = pool.alloc_address(512, stream)
+        stream.wait(stream.record())
+        with region("step"):
+            stream.launch(lambda: None)
+            pool.free_address(block)
+    tape = run.tape
+    made = {Kind(kind): tape.sides.sites.stack(int(site))[0] for kind, site in zip(*rows(tape), strict=True)}
+    here = {Kind.stream_create: 1, Kind.record: 3, Kind.wait: 3, Kind.region_begin: 4, Kind.launch: 5}
+    assert {kind: made[kind].line - line for kind in here} == here
+    assert {frame.file for frame in made.values()} == {__file__}
+    assert made[Kind.launch].function == "test_each_row_names_the_line_of_the_program_that_made_it"
+
+
+def rows(tape):
+    return tape.columns["kind"], tape.columns["site"]
+
+
+def lineno():
+    return sys._getframe(1).f_lineno
+
+
+def test_a_deep_stack_is_cut():
+    device = SimDevice("1MiB")
+
+    def deep(levels):
+        return deep(levels - 1) if levels else device.synchronize()
+
+    with recording() as run:
+        deep(100)
+    assert len(run.tape.sides.sites.stack(int(run.tape.columns["site"][0]))) == 64

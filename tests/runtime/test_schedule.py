@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forebay.runtime import SimDevice
+from forebay.runtime import Schedule, SimDevice
+from forebay.runtime.schedule import WorkName
 
 KINDS = ["legacy", "blocking", "blocking", "nonblocking", "nonblocking"]
 
@@ -74,9 +75,9 @@ def written_out(program):
     return graph
 
 
-def run(program, seed):
+def run(program, schedule):
     """The order in which the launches ran: the host's calls among them as negative numbers, -1 - index."""
-    device = SimDevice("1MiB", seed=seed)
+    device = SimDevice("1MiB", schedule=schedule)
     streams = [device.default_stream] + [device.stream(str(i), kind=kind) for i, kind in enumerate(KINDS[1:], 1)]
     events = [device.event() for _ in range(3)]
     order = []
@@ -84,7 +85,7 @@ def run(program, seed):
         stream, event = streams[op.stream], events[op.event]
         order.append(-1 - i)
         if op.what == "launch":
-            stream.launch(lambda i=i: order.append(i), cost_ns=1 + i * 7919 % 50_000)
+            stream.launch(lambda i=i: order.append(i), name="k", cost_ns=1 + i * 7919 % 50_000)
         elif op.what == "record":
             stream.record(event)
         elif op.what == "wait":
@@ -119,12 +120,16 @@ WHATS = ["launch"] * 8 + ["record"] * 3 + ["wait"] * 3 + ["query", "sync_stream"
 OPS = st.builds(Op, st.sampled_from(WHATS), st.integers(0, len(KINDS) - 1), st.integers(0, 2))
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.lists(OPS, max_size=40), st.one_of(st.none(), st.integers(0, 2**32)))
-def test_every_order_is_legal_and_comes_again_with_its_seed(program, seed):
-    order = run(program, seed)
+HELD = st.lists(st.builds(WorkName, st.just("k"), st.integers(0, 20)), max_size=4).map(tuple)
+SCHEDULES = st.one_of(st.builds(Schedule), st.builds(Schedule, seed=st.integers(0, 2**32)), st.builds(Schedule, held=HELD))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(OPS, max_size=40), SCHEDULES)
+def test_every_order_is_legal_and_comes_again_with_its_schedule(program, schedule):
+    order = run(program, schedule)
     assert_legal(program, order)
-    assert run(program, seed) == order
+    assert run(program, schedule) == order
 
 
 def test_the_oracle_refuses_what_is_not_legal():

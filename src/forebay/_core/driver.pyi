@@ -237,9 +237,9 @@ class Driver:
 class SimDriver(Driver):
     """Simulated devices. Work runs when it is due, never at its issue."""
 
-    def __init__(self, capacities: Sequence[int], *, seed: int | None = None, cost: str = 'guide') -> None:
+    def __init__(self, capacities: Sequence[int], *, seed: int | None = None, held: Sequence[tuple[str, int]] = [], cost: str = 'guide') -> None:
         """
-        One device a capacity, in bytes. No seed: work runs in the order of virtual time.
+        One device a capacity, in bytes. No seed: work runs in the order of virtual time, but for the work that is held, named by its name and how many of that name were issued before it.
         """
 
     def account(self, device: int) -> Account: ...

@@ -229,5 +229,10 @@ class Recorder(Sink):
         The rows in memory (with a file: those pending): columns, uses, known, define texts.
         """
 
+def note_callers(own: Sequence[str] | None) -> None:
+    """
+    From now on rows get the stack of the call that makes them, without the frames whose file begins with one of `own`; None: they get none.
+    """
+
 def next_seq() -> int:
     """The next number of the process-wide order of calls."""

@@ -9,6 +9,7 @@ from forebay.runtime.paged import PagedPool, Sequence
 from forebay.runtime.pinned import PinnedPool
 from forebay.runtime.pool import Pool
 from forebay.runtime.recorder import recording
+from forebay.runtime.schedule import Schedule
 from forebay.runtime.stream import Event, Stream
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "PagedPool",
     "PinnedPool",
     "Pool",
+    "Schedule",
     "Sequence",
     "SimDevice",
     "Stream",

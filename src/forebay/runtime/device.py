@@ -14,6 +14,7 @@ from forebay._core.pool import Domain
 from forebay.errors import BadInput, DriverError
 from forebay.runtime.buffer import Array, Buffer
 from forebay.runtime.recorder import tape_when_recording
+from forebay.runtime.schedule import Schedule
 from forebay.runtime.stream import Event, Failure, Stream
 from forebay.tape.events import Mode, Space
 from forebay.units import parse_size
@@ -26,19 +27,33 @@ _LEGACY, _PER_THREAD = 1, 2  # the handles that every device has (native/driver/
 class SimDevice:
     """One simulated device of `capacity` bytes (a number, or "4GiB").
 
-    `seed` None runs work in the order of virtual time; a number runs it in a legal order drawn from that number. `cost` names the
-    table that the virtual clock goes by: "guide" or "h200". Raises BadInput for a size or a table that is none.
+    Work runs in the order of virtual time; with a `seed` in a legal order drawn from that number; with a `schedule` (or its line) in
+    that one. `cost` names the table that the virtual clock goes by: "guide" or "h200". Raises BadInput for a size, a table or a
+    schedule that is none.
     """
 
-    def __init__(self, capacity: int | str = "4GiB", *, seed: int | None = None, cost: str = "guide") -> None:
-        self._join(_Machine([_bytes(capacity)], seed, cost), 0)
+    def __init__(
+        self,
+        capacity: int | str = "4GiB",
+        *,
+        seed: int | None = None,
+        schedule: Schedule | str | None = None,
+        cost: str = "guide",
+    ) -> None:
+        self._join(_Machine([_bytes(capacity)], _schedule(seed, schedule), cost), 0)
 
     @classmethod
     def many(
-        cls, count: int, capacity: int | str = "4GiB", *, seed: int | None = None, cost: str = "guide"
+        cls,
+        count: int,
+        capacity: int | str = "4GiB",
+        *,
+        seed: int | None = None,
+        schedule: Schedule | str | None = None,
+        cost: str = "guide",
     ) -> tuple[SimDevice, ...]:
         """`count` devices of one machine: they share its host threads and its pinned memory, and can wait for each other."""
-        machine = _Machine([_bytes(capacity)] * count, seed, cost)
+        machine = _Machine([_bytes(capacity)] * count, _schedule(seed, schedule), cost)
         devices = tuple(cls.__new__(cls) for _ in range(count))
         for index, device in enumerate(devices):
             device._join(machine, index)
@@ -179,15 +194,23 @@ class _Machine:
     one that writes the tape while a recorder is attached.
     """
 
-    def __init__(self, capacities: Sequence[int], seed: int | None, cost: str) -> None:
+    def __init__(self, capacities: Sequence[int], schedule: Schedule, cost: str) -> None:
         try:
-            self.sim = SimDriver(capacities, seed=seed, cost=cost)
+            self.sim = SimDriver(capacities, seed=schedule.seed, held=schedule.held, cost=cost)
         except ValueError as error:
             raise BadInput(str(error)) from None
         self.faulty = FaultyDriver(self.sim)
         self.taped = TapedDriver(self.faulty)
         self.driver: Driver = self.taped
         tape_when_recording(self.taped)
+
+
+def _schedule(seed: int | None, schedule: Schedule | str | None) -> Schedule:
+    if seed is not None and schedule is not None:
+        raise BadInput(f"seed {seed} and schedule {str(schedule)!r}: give one of them")
+    if schedule is None:
+        return Schedule(seed=seed)
+    return Schedule.parse(schedule) if isinstance(schedule, str) else schedule
 
 
 def _bytes(capacity: int | str) -> int:

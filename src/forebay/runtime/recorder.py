@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from forebay._core.tape import Kind, Recorder
+from forebay._core.tape import Kind, Recorder, note_callers
 from forebay.errors import BadInput
 from forebay.region import add_sink, remove_sink
 from forebay.tape.defines import Raw, join, settled
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["recording", "tape_when_recording"]
 
 # What a program on this runtime cannot hide, as long as it touches pinned memory through `SimDevice.host_access`.
-_SEES: Final = frozenset(Sees) - {Sees.RECLAIMS, Sees.SITES, Sees.SETTINGS, Sees.CAPTURES, Sees.GRAPHS, Sees.CAPACITY}
+_SEES: Final = frozenset(Sees) - {Sees.RECLAIMS, Sees.SETTINGS, Sees.CAPTURES, Sees.GRAPHS, Sees.CAPACITY}
 
 _lock = threading.Lock()
 _drivers: weakref.WeakSet[TapedDriver] = weakref.WeakSet()
@@ -60,6 +60,7 @@ class recording:
                 raise BadInput("a recording is under way already: leave it before entering another")
             self.recorder = _recorder(self.path)
             _current = self
+            note_callers(_own_files())
             for driver in _drivers:
                 driver.attach(self.recorder)
         self._regions = _Regions(self.recorder)
@@ -71,6 +72,7 @@ class recording:
         remove_sink(self._regions)
         with _lock:
             _current = None
+            note_callers(None)
             for driver in _drivers:
                 driver.attach(None)
         self.recorder.close()
@@ -116,6 +118,12 @@ class _Regions:
         if iteration is not None:
             values["ref"] = iteration
         self.recorder.write(kind, **values)
+
+
+def _own_files() -> list[str]:
+    """How the names of the files begin whose frames say nothing of the program: this package's, and `region`'s."""
+    runtime = os.path.dirname(__file__)
+    return [os.path.join(runtime, ""), os.path.join(os.path.dirname(runtime), "region.py")]
 
 
 def _provenance() -> dict[str, Any]:
