@@ -101,3 +101,39 @@ def test_rows_of_an_array_are_cut_without_a_copy(device):
     cut = array[2:4]
     assert (cut.address - array.address, cut.nbytes, cut.shape) == (40, 40, (2, 5))
     assert (array[-1].address - array.address, array[-1].shape) == (140, (5,))
+
+
+UNDECLARED = {
+    "read of an array": lambda device, x, pinned: lambda y: np.copyto(y, x),
+    "write to an array": lambda device, x, pinned: lambda y: x.__setitem__(slice(None), y),
+    "arithmetic with an array": lambda device, x, pinned: lambda y: np.add(y, x, out=y),
+    "pinned memory": lambda device, x, pinned: lambda y: np.copyto(y, pinned.numpy()[:16]),
+}
+
+
+@pytest.mark.parametrize("case", UNDECLARED)
+def test_a_kernel_that_reaches_what_it_did_not_declare_is_found_and_named(device, case):
+    x, y, pinned = device.malloc(512).array("u1", 16), device.malloc(512).array("u1", 16), device.host_alloc(512)
+    device.default_stream.launch(UNDECLARED[case](device, x, pinned), writes=[y], name="sneaky")
+    with pytest.raises(DriverError, match="launch failed") as caught:
+        device.synchronize()
+    assert isinstance(caught.value.__cause__, BadInput)
+    reached = pinned if case == "pinned memory" else x
+    assert str(caught.value.__cause__).startswith(
+        f"kernel sneaky reached {reached.nbytes} bytes at {reached.address:#x} that its launch does not declare: "
+    )
+
+
+def test_a_host_function_may_look_at_pinned_memory(device):
+    pinned = device.host_alloc(64)
+    device.default_stream.host_func(lambda: pinned.numpy().fill(7))
+    device.synchronize()
+    assert pinned.numpy().tolist() == [7] * 64
+
+
+def test_device_memory_has_no_host_view(device):
+    x = device.malloc(64).array("u1", 64)
+    with pytest.raises(BadInput, match=r"copy it to the host with Stream\.copy"):
+        np.asarray(x)
+    with pytest.raises(BadInput, match=r"Stream\.copy"):
+        x[0] = 1

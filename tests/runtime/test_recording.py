@@ -136,7 +136,7 @@ def test_only_one_recording_at_a_time():
 
 
 def test_each_row_names_the_line_of_the_program_that_made_it():
-    device = SimDevice("1MiB")
+    device = SimDevice("64MiB")
     pool = Pool(device, "kv")
     with recording() as run:
         line = lineno()

@@ -23,7 +23,7 @@ SEEDS = 5
     "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("out"), show_default=True, help="Where the tape goes."
 )
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help=f"The first of the {SEEDS} seeds.")
-@click.option("--break", "fault", type=click.Choice(sorted(FAULTS)), help="Breaks this rule on purpose.")
+@click.option("--break", "fault", type=click.Choice(sorted(FAULTS)), help="Plants this fault.")
 def command(out: Path, seed: int, fault: str | None) -> None:
     """A decode server with continuous batching on a simulated device, served for five seeds and checked against a plain reference.
 
@@ -80,9 +80,9 @@ def _pools(served: Served) -> Iterable[str]:
 
 
 def _faults() -> Iterable[str]:
-    yield f"{'rule':<20}  {'planted fault (--break RULE)':<56}  caught by"
+    yield f"{'--break':<28}  {'planted fault':<56}  {'rule':<20}  {'incident':<28}  caught by"
     for fault in FAULTS.values():
-        yield f"{fault.rule:<20}  {fault.plants:<56}  {fault.caught_by}"
+        yield f"{fault.name:<28}  {fault.plants:<56}  {fault.rule:<20}  {fault.incident:<28}  {fault.caught_by}"
 
 
 def _verdict(runs: Sequence[Served], fault: str | None) -> None:

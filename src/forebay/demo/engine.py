@@ -52,6 +52,7 @@ class Engine:
     def __init__(self, device: SimDevice, weights: Weights, slots: int, limits: Limits) -> None:
         self.device, self.shape = device, weights.shape
         self.copy, self.compute, self.sample = (device.stream(name) for name in ("copy", "compute", "sample"))
+        self.upload = self.copy  # of prompts
         self.uploaded, self.scored, self.sampled = device.event(), device.event(), device.event()
         self.weights = Pool(device, "weights", limits.weights)
         self.activations = Pool(device, "activations", limits.activations)
@@ -123,6 +124,9 @@ class Engine:
     def _await_last_tokens(self) -> None:
         self.compute.wait(self.sampled)
 
+    def _let_go(self, logits: Array) -> None:
+        logits.buffer.free()
+
     def _transform(self, phase: str, x: Array, places: tuple[int, ...], sequences: Many[Sequence]) -> None:
         query, mixed = self._rows(len(places)), self._rows(len(places))
         rows, pages = self._tables(places, sequences)
@@ -145,7 +149,7 @@ class Engine:
         cells = [self.last[running.slot : running.slot + 1] for running in batch]
         chosen = tokens.array(np.int64, len(batch))
         self.sample.launch(partial(kernels.sample, noises), [logits, self.noise], [chosen, *cells], name="sample")
-        logits.buffer.free()
+        self._let_go(logits)
         self.copy.wait(self.sample.record(self.sampled))
         staged = self.staging.alloc(len(batch) * _ITEM)
         self.copy.copy(staged, tokens)
@@ -198,10 +202,10 @@ class Engine:
 
     def _uploaded_tokens(self, tokens: Many[int]) -> Buffer:
         staged = self._staged(np.array(tokens, np.int64))
-        there = self.activations.alloc(staged.nbytes, self.copy)
-        self.copy.copy(there, staged)
+        there = self.activations.alloc(staged.nbytes, self.upload)
+        self.upload.copy(there, staged)
         staged.free()
-        self.compute.wait(self.copy.record(self.uploaded))
+        self.compute.wait(self.upload.record(self.uploaded))
         return there
 
     def _staged(self, matrix: NDArray[np.int64]) -> Buffer:

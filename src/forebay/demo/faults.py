@@ -1,6 +1,7 @@
-"""faults: the ways in which the demo's server can be broken on purpose, and who notices. A new fault is an engine and a row.
+"""faults: the ways in which the demo's server can be broken on purpose, which rule each breaks, and the incident that this leads to.
 
-What a rule finds on the tape of a broken run is contract's; what is caught here is caught by the run itself.
+A new fault is an engine and a row. What a rule finds on the tape of a broken run is contract's; what the run itself shows is
+`noticed` here.
 """
 
 from __future__ import annotations
@@ -11,19 +12,24 @@ from typing import Final
 
 import numpy as np
 
-from forebay.demo.engine import Engine
+from forebay.demo.engine import Engine, Issued, Limits
+from forebay.demo.model import Weights
+from forebay.demo.scheduler import Running
 from forebay.demo.server import Served
-from forebay.runtime import Array
+from forebay.runtime import Array, SimDevice
 
 STEADY_STATE: Final = "the count of driver calls in the steady state"
 REFERENCE: Final = "tokens that differ from the reference's"
+CHECK: Final = "`forebay check` of the tape"
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One planted fault: `rule` is the contract's rule that it breaks, `plants` what is done wrong, `caught_by` who notices."""
+    """One planted fault: the contract's rule that it breaks, the incident that follows, what is done wrong, and who notices."""
 
+    name: str
     rule: str
+    incident: str
     plants: str
     caught_by: str
     engine: type[Engine]
@@ -44,13 +50,78 @@ class _NoWaitForTokens(Engine):
         return
 
 
+class _FreeWithoutLending(Engine):
+    """Prompts go up on a stream of their own, ahead of everything. Logits are given back in the order of `compute`, which made them;
+    that `sample` still reads them nobody told the pool: once in a while a prompt's scratch is written over them.
+    """
+
+    def __init__(self, device: SimDevice, weights: Weights, slots: int, limits: Limits) -> None:
+        super().__init__(device, weights, slots, limits)
+        self.upload = device.stream("prefetch")
+
+    def _let_go(self, logits: Array) -> None:
+        self.activations.free_address(logits.address)
+
+
+class _CopiesOnTheLegacyStream(Engine):
+    """Copies go to the legacy default stream: all other streams wait for each, and each waits for all."""
+
+    def __init__(self, device: SimDevice, weights: Weights, slots: int, limits: Limits) -> None:
+        super().__init__(device, weights, slots, limits)
+        self.copy = device.default_stream
+
+
+class _PrefillAwaitsTokens(Engine):
+    """The host waits for the tokens of the step before it issues a prompt that has nothing to do with them."""
+
+    def prefill(self, running: Running) -> Issued:
+        self.sampled.synchronize()
+        return super().prefill(running)
+
+
 FAULTS: Final[dict[str, Fault]] = {
-    fault.rule: fault
+    fault.name: fault
     for fault in (
         Fault(
-            "driver-memory-call", "scratch of every step from the driver, not from a pool", STEADY_STATE, _ScratchFromTheDriver
+            "driver-memory-call",
+            "driver-memory-call",
+            "driver-churn",
+            "scratch of every step from the driver, not from a pool",
+            STEADY_STATE,
+            _ScratchFromTheDriver,
         ),
-        Fault("unordered-access", "no wait between sampling a token and feeding it", REFERENCE, _NoWaitForTokens),
+        Fault(
+            "missing-wait",
+            "unordered-access",
+            "cross-stream-use-after-free",
+            "no wait between sampling a token and feeding it",
+            REFERENCE,
+            _NoWaitForTokens,
+        ),
+        Fault(
+            "cross-stream-use-after-free",
+            "unordered-free",
+            "cross-stream-use-after-free",
+            "logits freed on `compute` while `sample` reads them",
+            CHECK,
+            _FreeWithoutLending,
+        ),
+        Fault(
+            "legacy-stream",
+            "legacy-stream",
+            "legacy-stream-serialization",
+            "copies on the legacy default stream",
+            CHECK,
+            _CopiesOnTheLegacyStream,
+        ),
+        Fault(
+            "extra-edge",
+            "needless-edge",
+            "lost-overlap",
+            "a wait for tokens before a prompt that needs none",
+            CHECK,
+            _PrefillAwaitsTokens,
+        ),
     )
 }
 

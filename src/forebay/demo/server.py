@@ -15,7 +15,7 @@ from forebay.demo.reference import generate
 from forebay.demo.scheduler import Running, Scheduler
 from forebay.demo.traffic import drawn
 from forebay.region import region
-from forebay.runtime import SimDevice
+from forebay.runtime import Schedule, SimDevice
 
 SLOTS = 12
 WARM_UP = 10  # steps after which a pool has seen its sizes: no driver call may follow
@@ -66,14 +66,21 @@ class Served:
         return sum(len(tokens) for tokens in self.tokens.values())
 
 
-def serve(seed: int, requests: int = 40, progress: Progress = lambda done, of: None, engine: type[Engine] = Engine) -> Served:
-    """Serves `requests` requests drawn from `seed` on a simulated device whose work runs in an order drawn from it too.
+def serve(
+    seed: int,
+    requests: int = 40,
+    progress: Progress = lambda done, of: None,
+    engine: type[Engine] = Engine,
+    schedule: Schedule | None = None,
+) -> Served:
+    """Serves `requests` requests drawn from `seed` on a simulated device whose work runs in an order drawn from it too, or
+    in that of `schedule`.
 
     `progress` hears how many of them are done. `engine` may be a broken one (faults.py).
     """
     weights = seeded(seed)
     traffic = drawn(seed, requests, weights.shape)
-    device = SimDevice("64MiB", seed=seed)
+    device = SimDevice("64MiB", schedule=schedule or Schedule(seed=seed))
     running = engine(device, weights, SLOTS, Limits())
     loop = _Loop(running, Scheduler(traffic, SLOTS, running.kv.pages, PAGE_TOKENS))
     while not loop.scheduler.done:

@@ -6,7 +6,9 @@ Where the bytes come from and what a free does is its owner's: a pool, or the de
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -69,6 +71,7 @@ class Buffer:
         self._require_live()
         if self.space != Space.pinned:
             raise BadInput("only pinned memory has a host view; copy device memory to the host with Stream.copy")
+        refuse_in_kernel(self)
         view = view_of(self.device.driver.host_memory(self.address, self.nbytes), dtype)
         return view if shape is None else view.reshape(shape)
 
@@ -90,6 +93,32 @@ class Buffer:
 
     def __repr__(self) -> str:
         return f"Buffer({self.nbytes} bytes at {self.address:#x}, {self.space.name}{', freed' if self.freed else ''})"
+
+
+class _Running(threading.local):
+    kernel: str | None = None
+
+
+_running = _Running()
+
+
+@contextmanager
+def inside(kernel: str | None) -> Iterator[None]:
+    """While the code of a kernel runs on this thread: it may touch what its launch declared and nothing else."""
+    _running.kernel = kernel
+    try:
+        yield
+    finally:
+        _running.kernel = None
+
+
+def refuse_in_kernel(reached: Buffer | Array) -> None:
+    """Raises BadInput where a kernel asks for bytes itself: what it may touch it was given."""
+    if _running.kernel is not None:
+        raise BadInput(
+            f"kernel {_running.kernel} reached {reached.nbytes} bytes at {reached.address:#x} that its launch does not declare: "
+            f"name them in `reads` or `writes`, and use the array that the kernel is given"
+        )
 
 
 def view_of(lent: LentBytes, dtype: DTypeLike) -> NDArray[Any]:
@@ -117,6 +146,15 @@ class Array:
         if step != 1:
             raise BadInput("an array is cut into runs of rows: step must be 1")
         return self._cut(start, (max(stop - start, 0), *self.shape[1:]))
+
+    def __array__(self, dtype: object = None, copy: object = None) -> NDArray[Any]:
+        """Nobody sees the bytes this way, least of all a kernel that did not declare them: raises BadInput."""
+        refuse_in_kernel(self)
+        raise BadInput("device memory has no host view; copy it to the host with Stream.copy")
+
+    def __setitem__(self, rows: object, value: object) -> None:
+        """As `__array__`."""
+        self.__array__()
 
     def _cut(self, start: int, shape: tuple[int, ...]) -> Array:
         row = self.dtype.itemsize * math.prod(self.shape[1:])

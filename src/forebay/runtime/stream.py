@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from forebay._core.driver import LentBytes
 from forebay._core.pool import Lifetime, Mark
 from forebay.errors import BadInput
-from forebay.runtime.buffer import Array, Buffer, view_of
+from forebay.runtime.buffer import Array, Buffer, inside, view_of
 from forebay.tape.events import Mode
 
 if TYPE_CHECKING:
@@ -51,15 +51,16 @@ class Stream:
         The arrays are good while it runs. `cost_ns` is its time on the virtual clock; None takes the cost table's. An exception
         in it is the device's sticky fault: the next call that meets the fault raises DriverError from it.
         """
+        name = name or _name_of(kernel)
         arrays = [_array(a) for a in reads]
         uses = [(a.address, a.nbytes, _READ, a.buffer.space_code) for a in arrays if a.nbytes]
         written = [_array(a) for a in writes]
         uses += [(a.address, a.nbytes, _WRITE, a.buffer.space_code) for a in written if a.nbytes]
         arrays += written
-        run = _Run(self.device.failure, kernel, [(a.nbytes, a.dtype, a.shape) for a in arrays])
+        run = _Run(self.device.failure, name, kernel, [(a.nbytes, a.dtype, a.shape) for a in arrays])
         self._use(*arrays)
         with self.device.call() as driver:
-            driver.launch(self.device.index, self.handle, name or _name_of(kernel), cost_ns, uses, run)
+            driver.launch(self.device.index, self.handle, name, cost_ns, uses, run)
 
     def copy(self, dst: Array | Buffer | NDArray[Any], src: Array | Buffer | NDArray[Any]) -> None:
         """Copies as many bytes as both have. From a NumPy array: read before this returns. To one: waits for the copy.
@@ -89,9 +90,9 @@ class Stream:
             driver.memset(self.device.index, to.address, value, to.nbytes, self.handle)
 
     def host_func(self, function: Callable[[], object]) -> None:
-        """Issues a host function as work of this stream. It may not wait for any device."""
+        """Issues a host function as work of this stream. It may not wait for any device. What it touches no tape shows."""
         with self.device.call() as driver:
-            driver.host_func(self.device.index, self.handle, _Run(self.device.failure, function, []))
+            driver.host_func(self.device.index, self.handle, _Run(self.device.failure, None, function, []))
 
     def record(self, event: Event | None = None) -> Event:
         """Records an event (a new one where none is given) after everything issued here so far."""
@@ -185,17 +186,21 @@ class Failure:
 
 
 class _Run:
-    """A kernel, run once with the bytes of each array that has any. Answers whether it worked.
+    """A kernel (or a host function, which has no name), run once with the bytes of each array that has any. Answers whether it worked.
 
     It holds no buffer and no device: the driver holds it until it has run, and a device whose work never runs could not go.
     """
 
-    __slots__ = ("arrays", "failure", "kernel")
+    __slots__ = ("arrays", "failure", "kernel", "name")
 
     def __init__(
-        self, failure: Failure, kernel: Callable[..., object], arrays: Sequence[tuple[int, np.dtype[Any], tuple[int, ...]]]
+        self,
+        failure: Failure,
+        name: str | None,
+        kernel: Callable[..., object],
+        arrays: Sequence[tuple[int, np.dtype[Any], tuple[int, ...]]],
     ) -> None:
-        self.failure, self.kernel, self.arrays = failure, kernel, arrays
+        self.failure, self.name, self.kernel, self.arrays = failure, name, kernel, arrays
 
     def __call__(self, memory: list[LentBytes]) -> bool:
         lent = iter(memory)
@@ -204,7 +209,8 @@ class _Run:
             for nbytes, dtype, shape in self.arrays
         ]
         try:
-            self.kernel(*arrays)
+            with inside(self.name):
+                self.kernel(*arrays)
             arrays.clear()
             _give_back(memory)
         except BaseException as error:
