@@ -112,19 +112,29 @@ void bind_domain(nb::module_& m) {
       .def(
           "reached", [](Domain& d, const KeptMark& m) { d.reached(m.mark); }, "mark"_a,
           "The host knows all before `mark` complete.")
-      .def_prop_ro("dead", &Domain::dead);
+      .def_prop_ro("dead", &Domain::dead)
+      .def_prop_ro(
+          "idle_frame_bytes", [](const Domain& d) { return d.frames().idle_bytes(); },
+          "Frames that are mapped nowhere, kept for the device's pools.")
+      .def_prop_ro(
+          "quarantined_bytes", [](const Domain& d) { return d.frames().quarantined_bytes(Space::device); },
+          "Device memory whose clean-up failed: of no use until it succeeds.")
+      .def_prop_ro(
+          "quarantined_pinned_bytes", [](const Domain& d) { return d.frames().quarantined_bytes(Space::pinned); },
+          "Pinned memory whose clean-up failed.");
 }
 
 PoolOptions options_of(std::string name, std::uint32_t index, std::optional<std::uint64_t> limit,
                        std::vector<std::uint64_t> buckets, std::int64_t wait_limit_ns, bool shared, Sink* tape,
-                       Space space) {
+                       Space space, GrowBy growth) {
   PoolOptions o;
   o.name = std::move(name);
   o.index = index;
   o.limit = limit;
   o.buckets = std::move(buckets);
   o.wait_limit = std::chrono::nanoseconds(wait_limit_ns);
-  o.idle = shared ? Idle::shared : Idle::kept;
+  o.idle = shared ? IdleBytes::shared : IdleBytes::kept;
+  o.growth = growth;
   o.tape = tape;
   o.space = space;
   return o;
@@ -145,18 +155,21 @@ Granted granted(Pool& pool, std::uint64_t bytes, std::uint64_t stream) {
 }
 
 void bind_pools(nb::module_& m) {
-  nb::class_<Pool>(m, "Pool", "Device memory in stream order over driver segments; streams go by their driver id.")
+  nb::enum_<GrowBy>(m, "GrowBy", "How a pool gets memory from the device.")
+      .value("segments", GrowBy::segments)
+      .value("frames", GrowBy::frames);
+  nb::class_<Pool>(m, "Pool", "Device memory in stream order; streams go by their driver id.")
       .def(
           "__init__",
           [](Pool* self, Domain& domain, std::string name, std::uint32_t index, std::optional<std::uint64_t> limit,
              std::vector<std::uint64_t> buckets, std::int64_t wait_limit_ns, bool idle_shared, Sink* tape,
-             Space space) {
+             Space space, GrowBy growth) {
             new (self) Pool(domain, options_of(std::move(name), index, limit, std::move(buckets), wait_limit_ns,
-                                               idle_shared, tape, space));
+                                               idle_shared, tape, space, growth));
           },
           "domain"_a, "name"_a, nb::kw_only(), "index"_a = 0, "limit"_a = nb::none(),
           "buckets"_a = std::vector<std::uint64_t>{}, "wait_limit_ns"_a = std::int64_t{10'000'000'000},
-          "idle_shared"_a = true, "tape"_a = nb::none(), "space"_a = Space::device, nb::keep_alive<1, 2>(),
+          "idle_shared"_a = true, "tape"_a = nb::none(), "space"_a = Space::device, "growth"_a = GrowBy::segments, nb::keep_alive<1, 2>(),
           nb::keep_alive<1, 9>())
       .def(
           "alloc", [](Pool& p, std::uint64_t n, std::uint64_t stream) { return granted(p, n, stream).address; },
@@ -176,7 +189,7 @@ void bind_pools(nb::module_& m) {
           },
           "address"_a, "stream"_a, nb::call_guard<FromPython>(),
           "`stream` uses the block too: its free waits for that stream.")
-      .def("trim", &Pool::trim, Open(), "Gives wholly idle segments back to the driver; returns the bytes.")
+      .def("trim", &Pool::trim, Open(), "Gives wholly idle memory back to the driver; returns the bytes.")
       .def("gauges", nb::overload_cast<>(&Pool::gauges, nb::const_), Open())
       .def("gauges", nb::overload_cast<std::uint64_t>(&Pool::gauges, nb::const_), "stream"_a, Open())
       .def("walk", &Pool::walk, Open(), "The full check: what is wrong, or None. No other thread may be in the pool.")
@@ -211,15 +224,16 @@ void bind_replay(nb::module_& m) {
       .def(
           "__init__",
           [](Replay* self, Driver& driver, int device, const std::vector<std::optional<std::uint64_t>>& limits,
-             const std::vector<std::uint64_t>& buckets) {
+             const std::vector<std::uint64_t>& buckets, GrowBy growth) {
             std::vector<PoolOptions> pools;
             for (std::size_t i = 0; i < limits.size(); ++i)
               pools.push_back(options_of(std::to_string(i), static_cast<std::uint32_t>(i), limits[i], buckets,
-                                         10'000'000'000, true, nullptr, Space::device));
+                                         10'000'000'000, true, nullptr, Space::device, growth));
             new (self) Replay(driver, device, std::move(pools));
           },
           "driver"_a, "device"_a, "limits"_a = std::vector<std::optional<std::uint64_t>>(1),
-          "buckets"_a = std::vector<std::uint64_t>{}, nb::keep_alive<1, 2>(), "One pool a limit (bytes, or None).")
+          "buckets"_a = std::vector<std::uint64_t>{}, "growth"_a = GrowBy::segments, nb::keep_alive<1, 2>(),
+          "One pool a limit (bytes, or None).")
       .def(
           "feed",
           [](Replay& r, Given<std::uint8_t> move, Given<std::uint64_t> address, Given<std::uint64_t> bytes,

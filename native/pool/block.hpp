@@ -2,6 +2,9 @@
 //
 // Glossary
 //   segment  what one driver allocation gave; it belongs to one lane, its home, and is cut into blocks without gaps.
+//   range    a segment of addresses alone, with frames mapped into some of them.
+//   frame    physical memory of one size, the device's; mapped whole.
+//   hole     a block of a range with no frames behind it. Holes, and what becomes or was one, are nobody's to hand out.
 //   block    a run of bytes of a segment: free, live, pending (freed, but another stream may still use it), or a slab.
 //   slab     a block carved into equal slots of one size class; a slot is a block that is never cut or merged.
 //   lane     the blocks that one stream orders, in one pool.
@@ -11,6 +14,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "driver/port.hpp"
@@ -26,9 +30,19 @@ struct Point {
   std::uint64_t epoch = 0;
 };
 
-enum class BlockState : std::uint8_t { free, live, pending, slab };
+// Of ranges only: `hole`; `moving`, frames are being mapped or unmapped there; `stuck`, they could not be unmapped.
+enum class BlockState : std::uint8_t { free, live, pending, slab, hole, moving, stuck };
 
 struct Block;
+
+// What stands behind the addresses of a range.
+struct Mapped {
+  std::uint64_t frame = 0;           // bytes of each
+  std::vector<FrameHandle> handles;  // by place in the range; 0, or beyond the end: none
+  // By place: the busy blocks that begin or end in it. What lies between the ends of one block is its alone.
+  std::vector<std::uint32_t> edges;
+  std::vector<Block*> holes;
+};
 
 struct Segment {
   Address address = 0;
@@ -36,7 +50,8 @@ struct Segment {
   Shelf shelf = Shelf::small;
   Lane* home = nullptr;
   Block* first = nullptr;
-  std::uint32_t busy = 0;  // blocks and slots that are live, pending or guests elsewhere; 0: wholly free
+  std::uint32_t busy = 0;  // blocks and slots that are live, pending or guests elsewhere; 0: wholly free. Not of ranges
+  std::unique_ptr<Mapped> mapped;  // of a range
 };
 
 // Note [Whose lock]: `prev`, `next`, `size`, `away` and the segment's fields belong to the home lane's lock; the rest

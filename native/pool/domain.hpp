@@ -14,6 +14,7 @@
 
 #include "driver/port.hpp"
 #include "pool/clock.hpp"
+#include "pool/frames.hpp"
 
 namespace forebay {
 
@@ -34,6 +35,8 @@ class Domain {
 
   Driver& driver() { return driver_; }
   int device() const { return device_; }
+  Frames& frames() { return frames_; }
+  const Frames& frames() const { return frames_; }
   void nap(std::chrono::nanoseconds time) const { nap_(time); }
 
   // Makes a stream known and returns its id, which all else goes by. Known streams stay as they were.
@@ -84,6 +87,7 @@ class Domain {
   std::unordered_map<std::uint64_t, std::unique_ptr<Clock>> clocks_;
   std::vector<EventHandle> events_;
   std::vector<Pool*> pools_;
+  Frames frames_{*this};
 };
 
 }  // namespace forebay

@@ -32,20 +32,21 @@ Gauges Pool::collect(const Lane* one) const {
   g.cached = g.reserved - std::min(g.reserved, g.active);
   g.stranded = g.cached - std::min(g.cached, g.releasable);
   g.largest_servable = std::max(g.largest_free_if_idle, growth_room(g.releasable));
-  g.driver_allocs = driver_allocs_;
-  g.driver_frees = driver_frees_;
+  g.driver_allocs = budget_.driver_allocs;
+  g.driver_frees = budget_.driver_frees;
   g.retries = retries_;
   g.ooms = ooms_;
   return g;
 }
 
-// The largest segment that could be had once this pool's wholly idle ones are given back.
+// The most that it could grow by once its wholly idle memory is given back.
 std::uint64_t Pool::growth_room(std::uint64_t releasable) const {
   const std::uint64_t kept = reserved() - std::min(reserved(), releasable);
   const std::uint64_t below_limit =
       options_.limit ? *options_.limit - std::min(*options_.limit, kept) : kLargestRequest;
   const std::uint64_t left = source_.free_bytes().value_or(kLargestRequest);
-  return std::min(below_limit, left + releasable) / kQuantum * kQuantum;
+  const std::uint64_t idle = options_.space == Space::device ? domain_.frames().idle_bytes() : 0, step = growth_->step();
+  return std::min(below_limit, left + idle + releasable) / step * step;
 }
 
 // Idle bytes of the other pools of the same memory.

@@ -20,6 +20,34 @@ namespace {
 
 // A guest is handed out whole, so it serves only requests that leave little of it.
 constexpr std::uint64_t most_for_guest(std::uint64_t bytes) { return bytes + bytes / 8; }
+
+// The frames of a range in which a block begins and ends, by place.
+struct Ends {
+  std::uint64_t first, last;
+  Ends(const Segment& range, const Block& block)
+      : first((block.address - range.address) / range.mapped->frame),
+        last((block.address + block.size - 1 - range.address) / range.mapped->frame) {}
+  // Of the frames between them.
+  std::uint64_t inner(const Segment& range) const {
+    return first == last ? 0 : (last - first - 1) * range.mapped->frame;
+  }
+};
+
+// The bytes of whole frames that the block takes from the idle ones.
+std::uint64_t occupy(Segment& range, const Block& block) {
+  const Ends ends(range, block);
+  std::vector<std::uint32_t>& edges = range.mapped->edges;
+  std::uint64_t frames = edges[ends.first]++ == 0;
+  if (ends.last != ends.first) frames += edges[ends.last]++ == 0;
+  return frames * range.mapped->frame + ends.inner(range);
+}
+std::uint64_t vacate(Segment& range, const Block& block) {
+  const Ends ends(range, block);
+  std::vector<std::uint32_t>& edges = range.mapped->edges;
+  std::uint64_t frames = --edges[ends.first] == 0;
+  if (ends.last != ends.first) frames += --edges[ends.last] == 0;
+  return frames * range.mapped->frame + ends.inner(range);
+}
 }  // namespace
 
 Block* Lane::take(const Need& need) {
@@ -37,13 +65,18 @@ Block* Lane::take_anywhere(const Need& need) {
   return nullptr;
 }
 
+Block* Lane::take_new(const Need& need) {
+  Block* block = take(need);
+  return block != nullptr ? block : take_anywhere(need);
+}
+
 Block* Lane::take_slot(const Need& need) {
   Block*& head = free_slots_[*need.size_class];
   if (head == nullptr) {
-    BestFit& small = shelves_[static_cast<std::size_t>(Shelf::small)];
-    Block* slab = small.find(kSlabBytes);
+    BestFit& list = shelves_[static_cast<std::size_t>(need.shelf)];
+    Block* slab = list.find(kSlabBytes);
     if (slab == nullptr) return nullptr;
-    small.remove(slab);
+    list.remove(slab);
     carve(cut(slab, kSlabBytes), *need.size_class);
   }
   Block* slot = head;
@@ -60,6 +93,13 @@ Block* Lane::take_block(BestFit& list, const Need& need) {
 
 Block* Lane::cut(Block* block, std::uint64_t bytes) {
   if (block->size == bytes) return block;
+  Block* rest = split(block, bytes);
+  map_.insert(rest);
+  shelf(block->segment).insert(rest);
+  return block;
+}
+
+Block* Lane::split(Block* block, std::uint64_t bytes) {
   Block* rest = make_block();
   rest->address = block->address + bytes;
   rest->size = block->size - bytes;
@@ -70,9 +110,7 @@ Block* Lane::cut(Block* block, std::uint64_t bytes) {
   if (rest->next != nullptr) rest->next->prev = rest;
   block->next = rest;
   block->size = bytes;
-  map_.insert(rest);
-  shelf(block->segment).insert(rest);
-  return block;
+  return rest;
 }
 
 Block* Lane::live(Block* block, std::uint64_t requested) {
@@ -84,7 +122,7 @@ Block* Lane::live(Block* block, std::uint64_t requested) {
   figures.requested += requested;
   const Block* whole = block->slab != nullptr ? block->slab : block;
   if (block->slab != nullptr) ++block->slab->slots_in_use;
-  if (!whole->away) busier(block->segment);
+  if (!whole->away) busier(block);
   return block;
 }
 
@@ -110,7 +148,7 @@ void Lane::release(Block* block) {
   block->state.store(BlockState::free, std::memory_order_relaxed);
   if (block->slab != nullptr) {
     --block->slab->slots_in_use;
-    if (!block->slab->away) idler(block->segment);
+    if (!block->slab->away) idler(block);
     push_slot(block);
   } else if (block->away) {
     guests_.insert(block);
@@ -120,7 +158,7 @@ void Lane::release(Block* block) {
 }
 
 void Lane::release_home(Block* block) {
-  idler(block->segment);
+  idler(block);
   free_whole(block);
 }
 
@@ -145,6 +183,10 @@ void Lane::free_whole(Block* block) {
 
 void Lane::absorb(Block* block, Block* neighbour) {
   map_.erase(neighbour->address);
+  join(block, neighbour);
+}
+
+void Lane::join(Block* block, Block* neighbour) {
   block->size += neighbour->size;
   block->epoch = std::max(block->epoch, neighbour->epoch);
   block->next = neighbour->next;
@@ -263,13 +305,21 @@ void Lane::pull_slot(Block* slot) {
   if (slot->right != nullptr) slot->right->left = slot->left;
 }
 
-void Lane::busier(Segment* segment) {
-  if (segment->busy++ == 0) figures.releasable -= segment->size;
+void Lane::busier(const Block* block) {
+  Segment* segment = block->segment;
+  if (segment->mapped != nullptr)
+    figures.releasable -= occupy(*segment, *block);
+  else if (segment->busy++ == 0)
+    figures.releasable -= segment->size;
 }
 
-void Lane::idler(Segment* segment) {
-  FOREBAY_CHECK(segment->busy > 0);
-  if (--segment->busy == 0) figures.releasable += segment->size;
+void Lane::idler(const Block* block) {
+  Segment* segment = block->segment;
+  FOREBAY_CHECK(segment->mapped != nullptr || segment->busy > 0);
+  if (segment->mapped != nullptr)
+    figures.releasable += vacate(*segment, *block);
+  else if (--segment->busy == 0)
+    figures.releasable += segment->size;
 }
 
 Block* Lane::make_block() {

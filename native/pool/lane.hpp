@@ -64,11 +64,29 @@ class Lane {
   std::optional<std::uint64_t> epoch_of_fit(Shelf shelf, std::uint64_t bytes) const;
   std::optional<std::uint64_t> epoch_of_any(std::uint64_t bytes) const;
 
+  // A block from what was just planted or filled.
+  Block* take_new(const Need& need);
+
   // Segments. A planted one is wholly free and complete at `epoch` of this clock.
   void plant(std::unique_ptr<Segment> segment, std::uint64_t epoch);
   // Gives up wholly free segments, the largest first, until they hold `bytes` or there are no more.
   std::vector<std::unique_ptr<Segment>> uproot(std::uint64_t bytes);
   void dissolve_idle_slabs();
+
+  // Ranges (range.cpp). A planted one is a hole. `open` picks the hole where `bytes` in one piece, with the free blocks
+  // beside it, need the fewest frames, and cuts a moving block off it, up to `slack` larger; null where none will do.
+  // `fill` makes a moving block free memory, `close` a hole. `seal` keeps its frames, of no use, until they can go.
+  void plant_range(std::unique_ptr<Segment> range);
+  Block* open(std::uint64_t bytes, std::uint64_t slack);
+  void fill(Block* moving, const std::vector<FrameHandle>& frames);
+  std::vector<FrameHandle> close(Block* moving);
+  void seal(Block* moving, const std::vector<FrameHandle>& frames);  // mapped at its begin
+  void seal(Block* moving);
+  // Whole frames that no block lives in and whose every use is known complete, about `bytes` of them, and all that is
+  // stuck: as moving blocks. `idle_point` is what the host must know complete for all of them.
+  std::vector<Block*> part(std::uint64_t bytes);
+  std::vector<Block*> unstick();
+  std::optional<Point> idle_point(std::uint64_t frame);
   // Serves another stream from now on; every epoch of the old clock is complete.
   void rebind(Clock& clock);
 
@@ -83,18 +101,23 @@ class Lane {
   Block* take_slot(const Need& need);
   Block* lend(BestFit& list, std::uint64_t bytes, const Lane& to, std::size_t tries);
   Block* take_block(BestFit& list, const Need& need);
-  Block* cut(Block* block, std::uint64_t bytes);  // the front; the rest becomes a free block
+  Block* cut(Block* block, std::uint64_t bytes);    // the front; the rest becomes a free block
+  Block* split(Block* block, std::uint64_t bytes);  // the rest, in no list
   Block* live(Block* block, std::uint64_t requested);
   void release(Block* block);
   void release_home(Block* block);
   void free_whole(Block* block);
   void absorb(Block* block, Block* neighbour);
+  void join(Block* block, Block* neighbour);
   void carve(Block* slab, std::uint8_t size_class);
   void dissolve(Block* slab);
   void push_slot(Block* slot);
   void pull_slot(Block* slot);
-  void busier(Segment* segment);
-  void idler(Segment* segment);
+  void busier(const Block* block);
+  void idler(const Block* block);
+  Block* detach(Block* block, Address begin, Address end);
+  void add_hole(Block* hole);
+  void drop_hole(Block* hole);
   Block* make_block();
   void drop_block(Block* block);
   BestFit& shelf(const Segment* segment) { return shelves_[static_cast<std::size_t>(segment->shelf)]; }

@@ -44,7 +44,7 @@ Block* Lane::lend(BestFit& list, std::uint64_t bytes, const Lane& to, std::size_
   list.remove(block);
   cut(block, bytes);
   block->away = true;
-  busier(block->segment);
+  busier(block);
   return block;
 }
 
@@ -96,7 +96,7 @@ std::vector<std::unique_ptr<Segment>> Lane::uproot(std::uint64_t bytes) {
   std::vector<std::unique_ptr<Segment>> out;
   std::uint64_t sum = 0;
   for (auto& segment : segments_) {
-    if (segment->busy != 0 || sum >= bytes) continue;
+    if (segment->mapped != nullptr || segment->busy != 0 || sum >= bytes) continue;
     Block* whole = segment->first;
     shelf(segment.get()).remove(whole);
     map_.erase(whole->address);

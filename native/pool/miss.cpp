@@ -125,46 +125,12 @@ Block* Pool::borrow(Lane& from, Epoch epoch_of, Lend lend) {
 }
 
 Block* Pool::grow(Lane& lane, const Need& need) {
-  const std::uint64_t wanted = wanted_segment(need.bytes), least = least_segment(need.bytes);
-  if (Block* block = grow_by(lane, need, wanted)) return block;
-  if (least < wanted)
-    if (Block* block = grow_by(lane, need, least)) return block;
-  // What the limit leaves, where that is no whole segment.
-  const std::uint64_t now = reserved(), left = options_.limit && now < *options_.limit ? *options_.limit - now : 0;
-  const std::uint64_t rest = left / kQuantum * kQuantum;
-  return rest >= need.bytes && rest < least ? grow_by(lane, need, rest) : nullptr;
-}
-
-Block* Pool::grow_by(Lane& lane, const Need& need, std::uint64_t bytes) {
-  if (!claim(bytes)) return nullptr;
-  const Result<Address> address = source_.take(bytes);
-  domain_.note(address.status());
-  if (!address.ok()) {
-    reserved_.fetch_sub(bytes);
-    if (address.status() == Status::out_of_memory) return nullptr;
-    PoolFault refused = fault(PoolFault::Code::driver, bytes);
-    refused.call = source_.call();
-    refused.status = address.status();
-    throw refused;
-  }
-  driver_allocs_.fetch_add(1, std::memory_order_relaxed);
-  auto segment = std::make_unique<Segment>();
-  segment->address = *address;
-  segment->size = bytes;
-  segment->shelf = need.shelf;
-  std::lock_guard lock(lane.mutex);
-  lane.plant(std::move(segment), 0);
-  Block* block = lane.take(need);
-  return block != nullptr ? block : lane.take_anywhere(need);
-}
-
-// Takes bytes of the limit before the driver is asked, so that two threads cannot both pass it.
-bool Pool::claim(std::uint64_t bytes) {
-  std::uint64_t now = reserved_.load();
-  do {
-    if (options_.limit && (bytes > *options_.limit || now > *options_.limit - bytes)) return false;
-  } while (!reserved_.compare_exchange_weak(now, now + bytes));
-  return true;
+  const Grown grown = growth_->grow(lane, need);
+  if (grown.status == Status::ok || grown.status == Status::out_of_memory) return grown.block;
+  PoolFault refused = fault(PoolFault::Code::driver, need.requested);
+  refused.call = grown.call;
+  refused.status = grown.status;
+  throw refused;
 }
 
 std::vector<Point> Pool::awaited_points(const Need& need) const {
@@ -189,15 +155,28 @@ std::vector<std::string> Pool::awaited() const {
   return names_of(points);
 }
 
-void Pool::wait_for_frees(const Lane& lane, const Need& need) {
-  std::vector<Point> left = awaited_points(need);
-  std::chrono::nanoseconds waited{0};
-  for (auto nap = kShortestNap; !(left = not_reached(left)).empty() && !domain_.dead();
+// Those that the wait limit did not see reached.
+std::vector<Point> Pool::waited_for(std::vector<Point> points, std::chrono::nanoseconds& waited) const {
+  for (auto nap = kShortestNap; !(points = not_reached(points)).empty() && !domain_.dead();
        nap = std::min(nap * 2, kLongestNap)) {
     if (waited >= options_.wait_limit) break;
     domain_.nap(nap);
     waited += nap;
   }
+  return points;
+}
+
+// Of what no event covers any more only a synchronised device tells.
+void Pool::know_complete(const std::vector<Point>& points) {
+  std::chrono::nanoseconds waited{0};
+  waited_for(points, waited);
+  const auto lost = [](const Point& p) { return !p.clock->passed(p.epoch) && p.clock->lost(p.epoch); };
+  if (std::any_of(points.begin(), points.end(), lost)) domain_.frames().synchronised();
+}
+
+void Pool::wait_for_frees(const Lane& lane, const Need& need) {
+  std::chrono::nanoseconds waited{0};
+  const std::vector<Point> left = waited_for(awaited_points(need), waited);
   if (domain_.dead()) refuse_dead();
   settle();
   if (left.empty() || options_.wait_limit.count() == 0) return;
@@ -226,61 +205,74 @@ void Pool::expel_guests() {
   settle();
 }
 
-std::vector<std::unique_ptr<Segment>> Pool::uproot(std::uint64_t bytes) {
-  std::vector<std::unique_ptr<Segment>> out;
+std::vector<Point> Pool::idle_points() {
+  std::vector<Point> points;
+  for (Lane* lane : lanes()) {
+    std::lock_guard lock(lane->mutex);
+    lane->drain();
+    const std::vector<Point> idle = growth_->idle_points(*lane);
+    points.insert(points.end(), idle.begin(), idle.end());
+  }
+  return points;
+}
+
+std::vector<Idle> Pool::uproot(std::uint64_t bytes) {
+  std::vector<Idle> out;
   std::uint64_t sum = 0;
   for (Lane* lane : lanes()) {
     if (sum >= bytes) break;
     std::lock_guard lock(lane->mutex);
     lane->drain();
-    for (auto& segment : lane->uproot(bytes - sum)) {
-      sum += segment->size;
+    for (Idle& idle : growth_->uproot(*lane, bytes - sum)) {
+      sum += idle.bytes;
       std::lock_guard count(uprooted_mutex_);
-      uprooted_ += segment->size;
-      out.push_back(std::move(segment));
+      uprooted_ += idle.bytes;
+      out.push_back(std::move(idle));
     }
   }
   return out;
 }
 
-bool Pool::drop(std::unique_ptr<Segment> segment) {
-  const std::uint64_t bytes = segment->size;
-  const Status status = source_.give(segment->address);
-  domain_.note(status);
-  if (status == Status::ok) {
-    reserved_.fetch_sub(bytes);
-    driver_frees_.fetch_add(1, std::memory_order_relaxed);
-  } else {
-    Lane& home = *segment->home;
-    std::lock_guard lock(home.mutex);
-    home.plant(std::move(segment), home.clock().at_settle());
-  }
+bool Pool::drop(Idle idle) {
+  const std::uint64_t bytes = idle.bytes;
+  const bool given = growth_->drop(std::move(idle));
   std::lock_guard lock(uprooted_mutex_);
   uprooted_ -= bytes;
   uprooted_done_.notify_all();
-  return status == Status::ok;
+  return given;
 }
 
 std::uint64_t Pool::give_back(std::uint64_t bytes) {
+  know_complete(idle_points());
   std::uint64_t given = 0;
-  for (auto& segment : uproot(bytes)) {
-    const std::uint64_t size = segment->size;
-    if (drop(std::move(segment))) given += size;
+  for (Idle& idle : uproot(bytes)) {
+    const std::uint64_t size = idle.bytes;
+    if (drop(std::move(idle))) given += size;
   }
   return given;
 }
 
 std::uint64_t Pool::siblings_give_back(std::uint64_t bytes) {
-  std::vector<std::pair<Pool*, std::unique_ptr<Segment>>> segments;
-  domain_.siblings(this, [&](Pool& pool) {
-    if (pool.options().space != options_.space) return;
-    if (pool.options().idle == Idle::kept) return;
-    for (auto& segment : pool.uproot(bytes)) segments.emplace_back(&pool, std::move(segment));
+  const auto visit_sharing = [this](auto visit) {
+    domain_.siblings(this, [&](Pool& pool) {
+      const bool sharing = pool.options().idle == IdleBytes::shared && pool.options().space == options_.space;
+      if (sharing) visit(pool);
+    });
+  };
+  std::vector<Point> points;
+  visit_sharing([&](Pool& pool) {
+    const std::vector<Point> idle = pool.idle_points();
+    points.insert(points.end(), idle.begin(), idle.end());
+  });
+  know_complete(points);
+  std::vector<std::pair<Pool*, Idle>> given_up;
+  visit_sharing([&](Pool& pool) {
+    for (Idle& idle : pool.uproot(bytes)) given_up.emplace_back(&pool, std::move(idle));
   });
   std::uint64_t given = 0;
-  for (auto& [pool, segment] : segments) {
-    const std::uint64_t size = segment->size;
-    if (pool->drop(std::move(segment))) given += size;
+  for (auto& [pool, idle] : given_up) {
+    const std::uint64_t size = idle.bytes;
+    if (pool->drop(std::move(idle))) given += size;
   }
   return given;
 }

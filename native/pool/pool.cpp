@@ -5,7 +5,13 @@
 namespace forebay {
 
 Pool::Pool(Domain& domain, PoolOptions options)
-    : domain_(domain), options_(std::move(options)), rounding_(options_.buckets), source_(domain, options_.space) {
+    : domain_(domain),
+      options_(std::move(options)),
+      rounding_(options_.buckets),
+      source_(domain, options_.space),
+      budget_(options_.limit),
+      growth_(options_.growth == GrowBy::segments ? grow_by_segments(domain, source_, budget_)
+                                                  : grow_by_frames(domain, budget_, options_.name)) {
   domain_.join(this);
 }
 
@@ -14,9 +20,7 @@ Pool::~Pool() {
   // A sibling may still be giving back what it took from here.
   std::unique_lock lock(uprooted_mutex_);
   uprooted_done_.wait(lock, [this] { return uprooted_ == 0; });
-  if (domain_.dead()) return;
-  for (const auto& lane : lanes_)
-    for (const auto& segment : lane->segments()) domain_.note(source_.give(segment->address));
+  if (!domain_.dead()) growth_->give_all(lanes());
 }
 
 Granted Pool::alloc(std::uint64_t bytes, std::uint64_t stream) {
@@ -28,7 +32,7 @@ std::optional<Granted> Pool::hit(std::uint64_t bytes, std::uint64_t stream) {
   Lane* lane = table_.find(stream);
   if (lane == nullptr || bytes > kLargestRequest || domain_.dead()) [[unlikely]]
     return std::nullopt;
-  const Need need = rounding_.need(bytes);
+  const Need need = need_of(bytes);
   Block* block = nullptr;
   {
     std::lock_guard lock(lane->mutex);
@@ -48,7 +52,7 @@ Granted Pool::refill(std::uint64_t bytes, std::uint64_t stream) {
     std::lock_guard lock(lane.mutex);
     ++lane.figures.misses;
   }
-  return granted(*miss(lane, rounding_.need(bytes)), lane);
+  return granted(*miss(lane, need_of(bytes)), lane);
 }
 
 Granted Pool::granted(const Block& block, const Lane& lane) const {
@@ -130,7 +134,9 @@ std::uint64_t Pool::trim() {
   if (domain_.dead()) return 0;
   settle();
   expel_guests();
-  return give_back(kLargestRequest);
+  const std::uint64_t given = give_back(kLargestRequest);
+  domain_.frames().release_idle();
+  return given;
 }
 
 void Pool::tell(Kind kind, const Block& block, const Clock& clock) const {

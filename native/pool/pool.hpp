@@ -1,6 +1,6 @@
-// pool: device memory handed out and taken back in stream order, over driver segments. It decides where a request is
-// served from and when to grow, take from another stream, wait, give back, or give up. How blocks are cut and kept is
-// lane.hpp's; how far streams have got is clock.hpp's. Every member may be called from any thread.
+// pool: device memory handed out and taken back in stream order. It decides where a request is served from and when to
+// grow, take from another stream, wait, give back, or give up. How it grows is growth.hpp's; how blocks are cut and
+// kept lane.hpp's; how far streams have got clock.hpp's. Every member may be called from any thread.
 #pragma once
 
 #include <atomic>
@@ -15,9 +15,11 @@
 #include <vector>
 
 #include "pool/address_map.hpp"
+#include "pool/budget.hpp"
 #include "pool/domain.hpp"
 #include "pool/fault.hpp"
 #include "pool/gauges.hpp"
+#include "pool/growth.hpp"
 #include "pool/lane.hpp"
 #include "pool/lane_table.hpp"
 #include "pool/sizes.hpp"
@@ -26,8 +28,8 @@
 
 namespace forebay {
 
-// Whether other pools of the device may take this one's wholly idle segments when they run out.
-enum class Idle : std::uint8_t { shared, kept };
+// Whether other pools of the device may take this one's wholly idle memory when they run out.
+enum class IdleBytes : std::uint8_t { shared, kept };
 
 struct PoolOptions {
   std::string name = "pool";
@@ -35,9 +37,10 @@ struct PoolOptions {
   std::optional<std::uint64_t> limit;                              // bytes reserved
   std::vector<std::uint64_t> buckets;                              // sizes that requests round up to; none: 512 B steps
   std::chrono::nanoseconds wait_limit = std::chrono::seconds(10);  // of one wait for frees; 0: never wait
-  Idle idle = Idle::shared;
-  Space space = Space::device;  // or pinned
-  Sink* tape = nullptr;         // outlives the pool
+  IdleBytes idle = IdleBytes::shared;
+  Space space = Space::device;  // or pinned, in segments
+  GrowBy growth = GrowBy::segments;
+  Sink* tape = nullptr;  // outlives the pool
 };
 
 // What a request got: `size` is the block's, rounding included.
@@ -48,8 +51,9 @@ struct Granted {
 
 class Pool {
  public:
-  Pool(Domain& domain, PoolOptions options);  // the domain outlives the pool
-  ~Pool();                                    // gives every segment back; no block may be live
+  // The domain outlives the pool. Throws PoolFault where the device cannot grow it in that way, or does not answer.
+  Pool(Domain& domain, PoolOptions options);
+  ~Pool();  // gives all memory back; no block may be live
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
@@ -65,13 +69,14 @@ class Pool {
   // `stream` uses the block too (record_stream): its free waits for that stream as well. False: no live block.
   bool lend(Address address, std::uint64_t stream);
 
-  // Gives wholly idle segments back to the driver; returns the bytes. Waits as the driver's free does.
+  // Gives wholly idle memory back to the driver; returns the bytes that left the pool. Waits for the work that used it:
+  // as the driver's free does, or for frames at most the wait limit, and then for what is complete.
   std::uint64_t trim();
 
   // The figures now; `largest_free` and `largest_free_after_waits` are the given stream's, without one the best of all.
   Gauges gauges() const;
   Gauges gauges(std::uint64_t stream) const;
-  std::uint64_t reserved() const { return reserved_.load(std::memory_order_relaxed); }
+  std::uint64_t reserved() const { return budget_.reserved(); }
   const PoolOptions& options() const { return options_; }
   Domain& domain() const { return domain_; }
   std::vector<std::string> awaited() const;  // names of the streams that pending blocks wait for
@@ -80,9 +85,11 @@ class Pool {
   // nothing. For when no other thread is in the pool.
   std::optional<std::string> walk() const;
 
-  // For sibling pools: gives up wholly idle segments of about `bytes`; each is handed to `drop` afterwards.
-  std::vector<std::unique_ptr<Segment>> uproot(std::uint64_t bytes);
-  bool drop(std::unique_ptr<Segment> segment);  // to the driver; a refused one is kept. False: refused
+  // For sibling pools: gives up wholly idle memory of about `bytes`; each is handed to `drop` afterwards. What the host
+  // must know complete before is in `idle_points`.
+  std::vector<Point> idle_points();
+  std::vector<Idle> uproot(std::uint64_t bytes);
+  bool drop(Idle idle);  // to the driver; a refused one is kept. False: refused
 
  private:
   friend class Walk;
@@ -90,6 +97,7 @@ class Pool {
   Lane& new_lane(std::uint64_t stream);
   std::vector<Lane*> lanes() const;
 
+  Need need_of(std::uint64_t bytes) const { return growth_->fit(rounding_.need(bytes)); }
   Granted granted(const Block& block, const Lane& lane) const;
   Block* miss(Lane& lane, const Need& need);
   Block* exhausted(Lane& lane, const Need& need);
@@ -98,12 +106,12 @@ class Pool {
   template <class Epoch, class Lend>
   Block* borrow(Lane& from, Epoch epoch_of, Lend lend);
   Block* grow(Lane& lane, const Need& need);
-  Block* grow_by(Lane& lane, const Need& need, std::uint64_t bytes);
-  bool claim(std::uint64_t bytes);
   void settle();
   void expel_guests();
   void wait_for_frees(const Lane& lane, const Need& need);
   std::vector<Point> awaited_points(const Need& need) const;
+  std::vector<Point> waited_for(std::vector<Point> points, std::chrono::nanoseconds& waited) const;
+  void know_complete(const std::vector<Point>& points);
   std::uint64_t give_back(std::uint64_t bytes);
   std::uint64_t siblings_give_back(std::uint64_t bytes);
   [[noreturn]] void give_up(const Lane& lane, const Need& need);
@@ -120,15 +128,16 @@ class Pool {
   const PoolOptions options_;
   const Rounding rounding_;
   const Source source_;
+  Budget budget_;
+  const std::unique_ptr<Growth> growth_;
   AddressMap map_;
   LaneTable table_;
   mutable std::mutex lanes_mutex_;  // guards lanes_ and the writing of table_
   std::vector<std::unique_ptr<Lane>> lanes_;
-  std::atomic<std::uint64_t> reserved_{0};
   std::mutex uprooted_mutex_;
   std::condition_variable uprooted_done_;
   std::uint64_t uprooted_ = 0;  // bytes on their way to the driver
-  std::atomic<std::uint64_t> driver_allocs_{0}, driver_frees_{0}, retries_{0}, ooms_{0};
+  std::atomic<std::uint64_t> retries_{0}, ooms_{0};
 };
 
 }  // namespace forebay

@@ -22,6 +22,7 @@ class Source {
   [[nodiscard]] Status give(Address address) const {
     return pinned_ ? domain_.driver().host_free(address) : domain_.driver().free(domain_.device(), address);
   }
+  Space space() const { return pinned_ ? Space::pinned : Space::device; }
   std::string_view call() const { return pinned_ ? "host_alloc" : "malloc"; }
   // How much it could still give; what the host has to pin no driver says.
   std::optional<std::uint64_t> free_bytes() const {

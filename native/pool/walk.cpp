@@ -37,7 +37,7 @@ class Walk {
       figures(lane->figures, counts_.at(lane));
       lists(*lane, counts_.at(lane));
     }
-    expect(bytes_ == pool_.reserved_.load(), "reserved is not the sum of the segments", 0);
+    expect(bytes_ == pool_.reserved(), "reserved is not the sum of the segments and frames", 0);
     expect(mapped_ == pool_.map_.count(), "the address map holds more than the segments", 0);
     return broken_;
   }
@@ -50,6 +50,7 @@ class Walk {
   void segment_of(const Lane& home, const Segment& segment) {
     Address next = segment.address;
     std::uint32_t busy = 0;
+    if (segment.mapped != nullptr) range_of(home, segment);
     const Block* before = nullptr;
     expect(segment.home == &home, "a segment stands with a lane that is not its home", segment.address);
     for (const Block* b = segment.first; b != nullptr; before = b, b = b->next) {
@@ -58,12 +59,56 @@ class Walk {
       expect(b->away ? b->holder != &home : b->holder == &home, "a block is held by the wrong lane", b->address);
       expect(before == nullptr || !mergeable(*b) || !mergeable(*before), "free neighbours were not merged", b->address);
       next = b->address + b->size;
-      busy += block_of(*b);
+      busy += nowhere(*b) ? 0 : block_of(*b);
     }
     expect(next == segment.address + segment.size, "blocks do not fill their segment", segment.address);
+    if (segment.mapped != nullptr) return;
     expect(busy == segment.busy, "the busy blocks of a segment are miscounted", segment.address);
     bytes_ += segment.size;
     if (busy == 0) counts_[&home].releasable += segment.size;
+  }
+
+  // Every frame's worth of addresses counted from the bytes: mapped or not, and whose.
+  void range_of(const Lane& home, const Segment& range) {
+    const Mapped& mapped = *range.mapped;
+    std::vector<bool> busy(mapped.handles.size()), usable(mapped.handles.size());
+    std::size_t holes = 0;
+    for (const Block* b = range.first; b != nullptr; b = b->next) {
+      const std::uint64_t begin = (b->address - range.address) / mapped.frame;
+      const std::uint64_t end = (b->address + b->size - range.address + mapped.frame - 1) / mapped.frame;
+      const bool hole = state_of(*b) == BlockState::hole;
+      holes += hole;
+      expect(!hole || b->prev == nullptr || state_of(*b->prev) != BlockState::hole, "holes were not merged",
+             b->address);
+      for (std::uint64_t i = begin; i < std::min<std::uint64_t>(end, busy.size()); ++i) {
+        expect((mapped.handles[i] == FrameHandle{}) == hole, "a frame where none should be, or none", b->address);
+        if (!nowhere(*b)) usable[i] = true;
+      }
+      expect(hole || end <= busy.size(), "memory beyond the frames", b->address);
+      in_use(*b, range, busy);
+    }
+    expect(holes == mapped.holes.size(), "the list of holes is not the holes", range.address);
+    for (std::size_t i = 0; i < busy.size(); ++i) {
+      if (usable[i]) bytes_ += mapped.frame;
+      if (usable[i] && !busy[i]) counts_[&home].releasable += mapped.frame;
+      expect(busy[i] || mapped.edges[i] == 0, "an idle frame counts as busy", range.address + i * mapped.frame);
+    }
+  }
+
+  // Marks the frames that a block, or what lives in a slab, lies in.
+  void in_use(const Block& b, const Segment& range, std::vector<bool>& busy) {
+    if (state_of(b) == BlockState::slab && !b.away) {
+      for (const Block* s = b.slots; s != nullptr; s = s->next) in_use(*s, range, busy);
+    } else if (b.away || state_of(b) == BlockState::live || state_of(b) == BlockState::pending) {
+      const std::uint64_t last = (b.address + b.size - 1 - range.address) / range.mapped->frame;
+      for (std::uint64_t i = (b.address - range.address) / range.mapped->frame; i <= last; ++i) busy[i] = true;
+    }
+  }
+
+  // No block that somebody could own.
+  static bool nowhere(const Block& b) {
+    const BlockState state = state_of(b);
+    return state == BlockState::hole || state == BlockState::moving || state == BlockState::stuck;
   }
 
   static bool mergeable(const Block& b) { return !b.away && state_of(b) == BlockState::free; }

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "driver/port.hpp"
@@ -15,7 +16,8 @@ namespace forebay::test {
 class PlainDriver final : public Driver {
  public:
   static constexpr std::size_t kStreams = 64;
-  explicit PlainDriver(std::uint64_t capacity) : capacity_(capacity) {}
+  explicit PlainDriver(std::uint64_t capacity, std::uint64_t granularity = 0)
+      : capacity_(capacity), granularity_(granularity) {}
 
   void issue(std::uint64_t stream) { issued_[stream].fetch_add(1); }
   std::uint64_t issued(std::uint64_t stream) const { return issued_[stream].load(); }
@@ -35,20 +37,14 @@ class PlainDriver final : public Driver {
   std::uint64_t calls() const { return calls_.load(); }
 
   int device_count() const override { return 1; }
-  Result<DeviceFacts> facts(int) override { return DeviceFacts{capacity_, 0, "plain"}; }
+  Result<DeviceFacts> facts(int) override { return DeviceFacts{capacity_, granularity_, "plain"}; }
   Result<MemoryInfo> memory_info(int) override { return MemoryInfo{capacity_ - used_.load(), capacity_}; }
   Result<Address> malloc(int, std::uint64_t bytes) override {
     ++calls_;
     std::lock_guard lock(mutex_);
     if (used_ + bytes > capacity_) return Status::out_of_memory;
     used_ += bytes;
-    Address at = kBase;  // first fit, so that the address space stays small enough for a shadow of it
-    for (const auto& [begin, size] : segments_) {
-      if (begin - at >= bytes) break;
-      at = begin + size;
-    }
-    segments_[at] = bytes;
-    return at;
+    return place(bytes);
   }
   Status free(int, Address address) override {
     ++calls_;
@@ -91,13 +87,49 @@ class PlainDriver final : public Driver {
   Status download(int, void*, Address, std::uint64_t, StreamHandle) override { return Status::not_supported; }
   Result<Address> host_alloc(std::uint64_t) override { return Status::not_supported; }
   Status host_free(Address) override { return Status::not_supported; }
-  Result<Address> reserve_range(int, std::uint64_t) override { return Status::not_supported; }
-  Status release_range(int, Address, std::uint64_t) override { return Status::not_supported; }
-  Result<FrameHandle> create(int, std::uint64_t) override { return Status::not_supported; }
-  Status release(int, FrameHandle) override { return Status::not_supported; }
-  Status map(int, Address, std::uint64_t, FrameHandle) override { return Status::not_supported; }
-  Status set_access(int, Address, std::uint64_t) override { return Status::not_supported; }
-  Status unmap(int, Address, std::uint64_t) override { return Status::not_supported; }
+  Result<Address> reserve_range(int, std::uint64_t bytes) override {
+    std::lock_guard lock(mutex_);
+    return place(bytes);
+  }
+  Status release_range(int, Address address, std::uint64_t bytes) override {
+    std::lock_guard lock(mutex_);
+    const auto mapped = mappings_.lower_bound(address);
+    if (mapped != mappings_.end() && mapped->first < address + bytes) return Status::invalid_value;
+    return segments_.erase(address) == 1 ? Status::ok : Status::invalid_value;
+  }
+  Result<FrameHandle> create(int, std::uint64_t bytes) override {
+    std::lock_guard lock(mutex_);
+    if (used_ + bytes > capacity_) return Status::out_of_memory;
+    used_ += bytes;
+    frames_.insert(++last_frame_);
+    return FrameHandle{last_frame_};
+  }
+  // Frames are released only when they are mapped nowhere: this driver's users never do otherwise.
+  Status release(int, FrameHandle frame) override {
+    std::lock_guard lock(mutex_);
+    for (const auto& [address, mapped] : mappings_)
+      if (mapped == frame.value) return Status::invalid_value;
+    if (frames_.erase(frame.value) == 0) return Status::invalid_value;
+    used_ -= granularity_;
+    return Status::ok;
+  }
+  Status map(int, Address address, std::uint64_t bytes, FrameHandle frame) override {
+    std::lock_guard lock(mutex_);
+    const bool known = bytes == granularity_ && frames_.contains(frame.value);
+    return known && mappings_.emplace(address, frame.value).second ? Status::ok : Status::invalid_value;
+  }
+  Status set_access(int, Address address, std::uint64_t bytes) override {
+    std::lock_guard lock(mutex_);
+    return whole(address, bytes) ? Status::ok : Status::invalid_value;
+  }
+  Status unmap(int, Address address, std::uint64_t bytes) override {
+    std::lock_guard lock(mutex_);
+    if (!whole(address, bytes)) return Status::invalid_value;
+    for (Address a = address; a < address + bytes; a += granularity_) mappings_.erase(a);
+    if (on_unmap) on_unmap(address, bytes);
+    return Status::ok;
+  }
+  std::function<void(Address, std::uint64_t)> on_unmap;  // set before threads start
   Result<StreamHandle> stream_create(int, StreamKind, int) override { return Status::not_supported; }
   Status stream_destroy(int, StreamHandle) override { return Status::not_supported; }
   Result<bool> stream_capturing(int, StreamHandle) override { return false; }
@@ -118,6 +150,23 @@ class PlainDriver final : public Driver {
   static constexpr Address kBase = 1ull << 40;
 
  private:
+  // First fit, so that the address space stays small enough for a shadow of it.
+  Address place(std::uint64_t bytes) {
+    Address at = kBase;
+    for (const auto& [begin, size] : segments_) {
+      if (begin - at >= bytes) break;
+      at = begin + size;
+      if (granularity_ > 0) at = (at + granularity_ - 1) / granularity_ * granularity_;
+    }
+    segments_[at] = bytes;
+    return at;
+  }
+  bool whole(Address address, std::uint64_t bytes) const {
+    for (Address a = address; a < address + bytes; a += granularity_)
+      if (!mappings_.contains(a)) return false;
+    return true;
+  }
+
   struct Wait {
     std::uint64_t to, at, from, until;
   };
@@ -130,13 +179,15 @@ class PlainDriver final : public Driver {
 
   std::mutex waits_mutex_;
   std::vector<Wait> waits_;
-  const std::uint64_t capacity_;
+  const std::uint64_t capacity_, granularity_;
   std::atomic<std::uint64_t> used_{0}, calls_{0};
   std::array<std::atomic<std::uint64_t>, kStreams> issued_{}, done_{};
   std::mutex mutex_;
   std::map<Address, std::uint64_t> segments_;
   std::map<std::uint64_t, std::pair<std::uint64_t, std::uint64_t>> events_;
-  std::uint64_t last_event_ = 0;
+  std::uint64_t last_event_ = 0, last_frame_ = 0;
+  std::set<std::uint64_t> frames_;
+  std::map<Address, std::uint64_t> mappings_;  // a frame each
 };
 
 }  // namespace forebay::test

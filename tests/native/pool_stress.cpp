@@ -1,12 +1,14 @@
 // pool_stress: random operations on two sibling pools, judged against a shadow of the address space.
-//   pool_stress OPERATIONS THREADS SEED
+//   pool_stress OPERATIONS THREADS SEED [segments|frames|mixed]
 // One thread: each byte handed out is checked to be free, and every use of it before to be ordered before the stream
 // that gets it. More threads: overlap only, through relaxed marks, so that the sanitizer sees the pool's own locks and
-// no others. Every 1,000 operations of one thread, and at the end, the full walk.
+// no others. Frames go only when every use of them is over. Every 1,000 operations of one thread, and at the end, the
+// full walk.
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <random>
+#include <string>
 #include <thread>
 
 #include "plain_driver.hpp"
@@ -17,7 +19,8 @@ namespace {
 
 constexpr std::uint64_t kCapacity = 96 * kMiB;
 constexpr std::uint64_t kStreamCount = 5;  // ids 1 to 5; the last is foreign
-constexpr std::size_t kGranules = 4 * kCapacity / kQuantum;
+constexpr std::uint64_t kFrame = 2 * kMiB;
+constexpr std::size_t kGranules = 16 * kCapacity / kQuantum;  // ranges are as large as the device
 
 [[noreturn]] void fail(const char* what, std::uint64_t a = 0, std::uint64_t b = 0) {
   std::fprintf(stderr, "pool_stress: %s (%llu, %llu)\n", what, static_cast<unsigned long long>(a),
@@ -37,18 +40,19 @@ using Uses = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
 
 class World {
  public:
-  World()
-      : driver(kCapacity),
+  World(GrowBy growth_of_first, GrowBy growth_of_second)
+      : driver(kCapacity, kFrame),
         domain(driver, 0),
-        first(domain, options(0, std::nullopt)),
-        second(domain, options(1, 40 * kMiB)) {
+        first(domain, options(0, std::nullopt, growth_of_first)),
+        second(domain, options(1, 40 * kMiB, growth_of_second)) {
     for (std::uint64_t s = 1; s <= kStreamCount; ++s)
       if (!domain.adopt(StreamHandle{s}, s == kStreamCount ? Lifetime::foreign : Lifetime::ours).ok()) fail("adopt");
   }
-  static PoolOptions options(std::uint32_t index, std::optional<std::uint64_t> limit) {
+  static PoolOptions options(std::uint32_t index, std::optional<std::uint64_t> limit, GrowBy growth) {
     PoolOptions o;
     o.index = index;
     o.limit = limit;
+    o.growth = growth;
     o.wait_limit = std::chrono::nanoseconds(0);
     if (index == 1) o.buckets = {1000, 100'000, 3 * kMiB};
     return o;
@@ -59,7 +63,9 @@ class World {
         std::fprintf(stderr, "walk: %s\n", broken->c_str());
         std::abort();
       }
-    if (first.reserved() + second.reserved() != driver.used()) fail("reserved is not what the driver gave");
+    const Frames& frames = domain.frames();
+    if (first.reserved() + second.reserved() + frames.idle_bytes() + frames.quarantined_bytes(Space::device) != driver.used())
+      fail("reserved is not what the driver gave");
   }
 
   PlainDriver driver;
@@ -73,7 +79,13 @@ class World {
 
 class Actor {
  public:
-  Actor(World& world, std::uint64_t seed, std::size_t threads) : w_(world), random_(seed), threads_(threads) {}
+  Actor(World& world, std::uint64_t seed, std::size_t threads) : w_(world), random_(seed), threads_(threads) {
+    if (threads == 1) w_.driver.on_unmap = [this](Address at, std::uint64_t bytes) { unmapped(at, bytes); };
+  }
+
+  ~Actor() { w_.driver.on_unmap = nullptr; }
+  Actor(const Actor&) = delete;
+  Actor& operator=(const Actor&) = delete;
 
   void run(std::uint64_t operations) {
     for (std::uint64_t i = 1; i <= operations; ++i) {
@@ -160,6 +172,16 @@ class Actor {
     if (threads_ == 1 && block.pool->free(block.address)) fail("a block was freed twice", block.address);
   }
 
+  // An unmap waits for nothing, so the host must know every use over.
+  void unmapped(Address address, std::uint64_t bytes) {
+    const std::size_t begin = (address - PlainDriver::kBase) / kQuantum;
+    for (std::size_t g = begin; g < begin + bytes / kQuantum; ++g) {
+      if (w_.taken[g].load(std::memory_order_relaxed) != 0) fail("live bytes lost their frame", address, g);
+      for (const auto& [used_on, until] : w_.uses[w_.last_uses[g]])
+        if (w_.driver.done(used_on) < until) fail("bytes lost their frame before a use of them was over", g, used_on);
+    }
+  }
+
   void remember(const Held& block) {
     Uses uses;
     for (const std::uint64_t s : block.streams) uses.emplace_back(s, w_.driver.issued(s));
@@ -209,8 +231,9 @@ class Actor {
   std::vector<Held> held_;
 };
 
-int run(std::uint64_t operations, std::size_t threads, std::uint64_t seed) {
-  const auto world = std::make_unique<World>();
+int run(std::uint64_t operations, std::size_t threads, std::uint64_t seed, const std::string& growth) {
+  const auto world = std::make_unique<World>(growth == "segments" ? GrowBy::segments : GrowBy::frames,
+                                             growth == "frames" ? GrowBy::frames : GrowBy::segments);
   std::vector<std::unique_ptr<Actor>> actors;
   for (std::size_t t = 0; t < threads; ++t) actors.push_back(std::make_unique<Actor>(*world, seed + t, threads));
   std::vector<std::thread> running;
@@ -234,10 +257,11 @@ int run(std::uint64_t operations, std::size_t threads, std::uint64_t seed) {
 }  // namespace forebay::test
 
 int main(int argc, char** argv) {
-  if (argc != 4) {
-    std::fprintf(stderr, "usage: pool_stress OPERATIONS THREADS SEED\n");
+  const std::string growth = argc == 5 ? argv[4] : "segments";
+  if (argc < 4 || argc > 5 || (growth != "segments" && growth != "frames" && growth != "mixed")) {
+    std::fprintf(stderr, "usage: pool_stress OPERATIONS THREADS SEED [segments|frames|mixed]\n");
     return 2;
   }
   return forebay::test::run(std::strtoull(argv[1], nullptr, 10), std::strtoull(argv[2], nullptr, 10),
-                            std::strtoull(argv[3], nullptr, 10));
+                            std::strtoull(argv[3], nullptr, 10), growth);
 }

@@ -128,12 +128,25 @@ class Domain:
     @property
     def dead(self) -> bool: ...
 
-class Pool:
-    """
-    Device memory in stream order over driver segments; streams go by their driver id.
-    """
+    @property
+    def idle_frame_bytes(self) -> int:
+        """Frames that are mapped nowhere, kept for the device's pools."""
 
-    def __init__(self, domain: Domain, name: str, *, index: int = 0, limit: int | None = None, buckets: Sequence[int] = [], wait_limit_ns: int = 10000000000, idle_shared: bool = True, tape: forebay._core.tape.Sink | None = None, space: forebay._core.tape.Space = Space.device) -> None: ...
+    @property
+    def quarantined_bytes(self) -> int:
+        """Frames whose clean-up failed: of no use until it succeeds."""
+
+class GrowBy(enum.Enum):
+    """How a pool gets memory from the device."""
+
+    segments = 0
+
+    frames = 1
+
+class Pool:
+    """Device memory in stream order; streams go by their driver id."""
+
+    def __init__(self, domain: Domain, name: str, *, index: int = 0, limit: int | None = None, buckets: Sequence[int] = [], wait_limit_ns: int = 10000000000, idle_shared: bool = True, tape: forebay._core.tape.Sink | None = None, space: forebay._core.tape.Space = Space.device, growth: GrowBy = GrowBy.segments) -> None: ...
 
     def alloc(self, nbytes: int, stream: int) -> int:
         """
@@ -149,7 +162,7 @@ class Pool:
         """`stream` uses the block too: its free waits for that stream."""
 
     def trim(self) -> int:
-        """Gives wholly idle segments back to the driver; returns the bytes."""
+        """Gives wholly idle memory back to the driver; returns the bytes."""
 
     @overload
     def gauges(self) -> Gauges: ...
@@ -228,7 +241,7 @@ class Outcome:
 class Replay:
     """A history through pools of its own on a driver, chunk by chunk."""
 
-    def __init__(self, driver: forebay._core.driver.Driver, device: int, limits: Sequence[int | None] = [None], buckets: Sequence[int] = []) -> None:
+    def __init__(self, driver: forebay._core.driver.Driver, device: int, limits: Sequence[int | None] = [None], buckets: Sequence[int] = [], growth: GrowBy = GrowBy.segments) -> None:
         """One pool a limit (bytes, or None)."""
 
     def feed(self, move: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], address: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], bytes: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], stream: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], pool: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...

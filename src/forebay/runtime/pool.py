@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Literal
 
-from forebay._core.pool import Gauges
+from forebay._core.pool import Gauges, GrowBy
 from forebay._core.pool import Pool as NativePool
 from forebay._core.tape import Sink
 from forebay.errors import BadInput, DriverError, ForebayError, Pending, PoolExhausted
@@ -23,14 +24,17 @@ __all__ = ["Pool"]
 
 _numbers = itertools.count()
 
+Growth = Literal["segments", "frames"]
+
 
 class Pool:
     """Memory of one device for one consumer ("weights", "activations", "kv"), with a limit of its own.
 
     `limit` (bytes or "40GiB") bounds what it takes from the driver. `buckets` are sizes that requests round up to; without them
     to 512 bytes. A wait for frees lasts `wait_limit` seconds at most; 0 never waits. Where `gives_back` is false, other pools of
-    the device cannot have its idle segments. Allocations raise PoolExhausted with figures and verdict, Pending when a wait reached
-    its limit, DriverError.
+    the device cannot have its idle memory. `growth` is how it gets memory: "segments" of the driver, or "frames" mapped into address
+    ranges, where the device can map (else DriverError): free memory then grows together across frames, and goes back by the frame.
+    Allocations raise PoolExhausted with figures and verdict, Pending when a wait reached its limit, DriverError.
     """
 
     _space = Space.device
@@ -43,6 +47,7 @@ class Pool:
         buckets: Sequence[int] = (),
         consumer: str | None = None,
         *,
+        growth: Growth = "segments",
         wait_limit: float = 10.0,
         gives_back: bool = True,
         tape: Sink | None = None,
@@ -50,6 +55,8 @@ class Pool:
     ) -> None:
         self.device, self.name, self.consumer = device, name, consumer
         self.limit = _bytes(limit)
+        if growth not in GrowBy.__members__:
+            raise BadInput(f"pool {name}: no such growth: {growth!r}; there are {', '.join(GrowBy.__members__)}")
         if wait_limit < 0 or any(b <= 0 for b in buckets):
             raise BadInput(f"pool {name}: wait_limit must not be negative, buckets must be positive byte counts")
         self._native = NativePool(
@@ -60,12 +67,13 @@ class Pool:
             buckets=list(buckets),
             wait_limit_ns=round(wait_limit * 1e9),
             idle_shared=gives_back,
-            tape=tape or device.pool_rows(name, consumer, "pinned" if self._space == Space.pinned else "segments", self._space),
+            tape=tape or device.pool_rows(name, consumer, "pinned" if self._space == Space.pinned else growth, self._space),
             space=self._space,
+            growth=GrowBy[growth],
         )
         self._alloc = self._native.alloc
         self.free_address = self._native.free  # (address) -> None: the fast path, no Python frame in between
-        self.trim = self._native.trim  # () -> bytes given back to the driver; waits as the driver's free does
+        self.trim = self._native.trim  # () -> bytes given back; waits for the work that used them
 
     def alloc(self, nbytes: int, stream: Stream) -> Buffer:
         """A buffer that work on `stream` may use from now on; its free is ordered after every stream that used it."""
