@@ -134,7 +134,11 @@ class Domain:
 
     @property
     def quarantined_bytes(self) -> int:
-        """Frames whose clean-up failed: of no use until it succeeds."""
+        """Device memory whose clean-up failed: of no use until it succeeds."""
+
+    @property
+    def quarantined_pinned_bytes(self) -> int:
+        """Pinned memory whose clean-up failed."""
 
 class GrowBy(enum.Enum):
     """How a pool gets memory from the device."""
