@@ -65,13 +65,14 @@ build/stress-thread/%_stress: tests/native/%_stress.cpp tests/native/plain_drive
 	$(call sanitized,thread) $< $(@D)/pool.a -o $@ -pthread
 
 STRESS := $(foreach kind,address+undefined thread,$(foreach name,pool paged,build/stress-$(kind)/$(name)_stress))
+# Operations, then a seed; the pool in each way to grow.
+stressed = set -e; for run in pool:segments pool:frames pool:mixed paged:; do name=$${run%%:*} growth=$${run\#\#*:}; \
+  build/stress-address+undefined/$${name}_stress $1 1 $2 $$growth; build/stress-thread/$${name}_stress $1 8 $2 $$growth; done
 .PHONY: stress stress-short
 stress: $(STRESS) ## 10^7 random operations on each native pool, under sanitizers
-	set -e; for name in pool paged; do \
-	  build/stress-address+undefined/$${name}_stress 10000000 1 1; build/stress-thread/$${name}_stress 10000000 8 1; done
+	$(call stressed,10000000,1)
 stress-short: $(STRESS)
-	set -e; for name in pool paged; do \
-	  build/stress-address+undefined/$${name}_stress 100000 1 2; build/stress-thread/$${name}_stress 100000 8 2; done
+	$(call stressed,100000,2)
 
 .PHONY: stubs
 stubs: $(BIN)/.built ## write the golden stubs of the native modules again

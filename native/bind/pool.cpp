@@ -112,6 +112,9 @@ void bind_domain(nb::module_& m) {
       .def(
           "reached", [](Domain& d, const KeptMark& m) { d.reached(m.mark); }, "mark"_a,
           "The host knows all before `mark` complete.")
+      .def(
+          "note", [](Domain& d, int status) { d.note(static_cast<Status>(status)); }, "status"_a,
+          "What a driver call of the program answered: after a sticky error the device's pools make none.")
       .def_prop_ro("dead", &Domain::dead)
       .def_prop_ro(
           "idle_frame_bytes", [](const Domain& d) { return d.frames().idle_bytes(); },
@@ -162,15 +165,15 @@ void bind_pools(nb::module_& m) {
       .def(
           "__init__",
           [](Pool* self, Domain& domain, std::string name, std::uint32_t index, std::optional<std::uint64_t> limit,
-             std::vector<std::uint64_t> buckets, std::int64_t wait_limit_ns, bool idle_shared, Sink* tape,
-             Space space, GrowBy growth) {
+             std::vector<std::uint64_t> buckets, std::int64_t wait_limit_ns, bool idle_shared, Sink* tape, Space space,
+             GrowBy growth) {
             new (self) Pool(domain, options_of(std::move(name), index, limit, std::move(buckets), wait_limit_ns,
                                                idle_shared, tape, space, growth));
           },
           "domain"_a, "name"_a, nb::kw_only(), "index"_a = 0, "limit"_a = nb::none(),
           "buckets"_a = std::vector<std::uint64_t>{}, "wait_limit_ns"_a = std::int64_t{10'000'000'000},
-          "idle_shared"_a = true, "tape"_a = nb::none(), "space"_a = Space::device, "growth"_a = GrowBy::segments, nb::keep_alive<1, 2>(),
-          nb::keep_alive<1, 9>())
+          "idle_shared"_a = true, "tape"_a = nb::none(), "space"_a = Space::device, "growth"_a = GrowBy::segments,
+          nb::keep_alive<1, 2>(), nb::keep_alive<1, 9>())
       .def(
           "alloc", [](Pool& p, std::uint64_t n, std::uint64_t stream) { return granted(p, n, stream).address; },
           "nbytes"_a, "stream"_a, nb::call_guard<FromPython>(),

@@ -53,9 +53,9 @@ class Domain {
   Mark mark_all();  // of every stream: just before the device is synchronised
 
   // After a sticky error, after deinitialisation and in a forked child no driver call is made any more.
-  bool dead() const {
-    return fatal_.load(std::memory_order_relaxed) != Status::ok || forks_ != forks_seen.load(std::memory_order_relaxed);
-  }
+  bool dead() const { return fatal_.load(std::memory_order_relaxed) != Status::ok || forked(); }
+  // In a forked child a lock may be held by a thread that is not there: nothing here is touched any more.
+  bool forked() const { return forks_ != forks_seen.load(std::memory_order_relaxed); }
   Status fatal() const;      // why
   void note(Status status);  // remembers a status that ends everything
 

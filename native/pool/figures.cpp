@@ -45,7 +45,8 @@ std::uint64_t Pool::growth_room(std::uint64_t releasable) const {
   const std::uint64_t below_limit =
       options_.limit ? *options_.limit - std::min(*options_.limit, kept) : kLargestRequest;
   const std::uint64_t left = source_.free_bytes().value_or(kLargestRequest);
-  const std::uint64_t idle = options_.space == Space::device ? domain_.frames().idle_bytes() : 0, step = growth_->step();
+  const std::uint64_t idle = options_.space == Space::device ? domain_.frames().idle_bytes() : 0,
+                      step = growth_->step();
   return std::min(below_limit, left + idle + releasable) / step * step;
 }
 

@@ -69,8 +69,7 @@ std::uint64_t Frames::release_segments() {
   }
   std::uint64_t bytes = 0;
   for (const Refused& segment : segments) {
-    const Status status =
-        domain_.dead() ? domain_.fatal() : Source(domain_, segment.space).give(segment.address);
+    const Status status = domain_.dead() ? domain_.fatal() : Source(domain_, segment.space).give(segment.address);
     domain_.note(status);
     if (status == Status::ok)
       bytes += segment.bytes;

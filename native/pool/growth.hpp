@@ -49,7 +49,7 @@ class Growth {
   virtual std::vector<Idle> uproot(Lane& lane, std::uint64_t bytes) = 0;
   virtual bool drop(Idle idle) = 0;
 
-  // At the pool's end: all of every lane.
+  // At the pool's end: all of every lane, to the driver or, where it refuses, to the device's quarantine.
   virtual void give_all(const std::vector<Lane*>& lanes) = 0;
 };
 

@@ -16,11 +16,12 @@ Pool::Pool(Domain& domain, PoolOptions options)
 }
 
 Pool::~Pool() {
+  if (domain_.forked()) return;
   domain_.leave(this);
   // A sibling may still be giving back what it took from here.
   std::unique_lock lock(uprooted_mutex_);
   uprooted_done_.wait(lock, [this] { return uprooted_ == 0; });
-  if (!domain_.dead()) growth_->give_all(lanes());
+  growth_->give_all(lanes());
 }
 
 Granted Pool::alloc(std::uint64_t bytes, std::uint64_t stream) {

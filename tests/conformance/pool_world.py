@@ -3,7 +3,6 @@
 Bytes are written and read below the driver that fails, so that every failing call is a pool's own. Who judges is test_pool_faults.py.
 """
 
-import gc
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -45,7 +44,7 @@ class World:
         try:
             return operation()
         except (DriverError, Pending, PoolExhausted) as error:
-            self.errors.append(error)
+            self.errors.append(error.with_traceback(None))  # it would hold pools beyond their end
             return None
 
     def pool(self, **options: object) -> Pool | None:
@@ -89,7 +88,6 @@ class World:
         """The first pool's end, unless somebody else still holds it."""
         self.free(*[h for h in self.held if h.pool is self.pools[0]])
         del self.pools[0]
-        gc.collect()
 
     @property
     def calls(self) -> int:

@@ -4,14 +4,15 @@ The call fails as out of memory, as an invalid handle, and as a sticky error; an
 fails too. Whatever happens: no live block is harmed, no memory is lost, and figures equal the device's own account.
 """
 
+from itertools import pairwise
 from collections.abc import Callable
 
 import pytest
 
-from forebay._core.driver import Status
-from forebay.errors import DriverError, Pending, PoolExhausted
 from conformance.pool_scenarios import SCENARIOS
 from conformance.pool_world import CLEAN_UP, World
+from forebay._core.driver import Status
+from forebay.errors import DriverError, Pending, PoolExhausted
 
 Scenario = Callable[[World], None]
 
@@ -32,7 +33,7 @@ def nothing_is_harmed(world: World) -> None:
     for pool in world.pools:
         pool.walk()
     spans = sorted((h.address, h.address + h.nbytes) for h in world.held)
-    assert all(end <= begin for (_, end), (begin, _) in zip(spans, spans[1:], strict=False)), "live blocks overlap"
+    assert all(end <= begin for (_, end), (begin, _) in pairwise(spans)), "live blocks overlap"
     assert world.accounted() == world.sim.account(0).used_bytes
     assert world.damaged() == []
 
@@ -108,3 +109,4 @@ class TestAFaultAtEveryCall:
             world = with_fault(scenario, growth, position, "illegal_address", clean_up_too=False)
             nothing_is_harmed(world)
             the_device_is_lost(world)
+            assert world.device.domain.dead

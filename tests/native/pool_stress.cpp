@@ -64,7 +64,8 @@ class World {
         std::abort();
       }
     const Frames& frames = domain.frames();
-    if (first.reserved() + second.reserved() + frames.idle_bytes() + frames.quarantined_bytes(Space::device) != driver.used())
+    if (first.reserved() + second.reserved() + frames.idle_bytes() + frames.quarantined_bytes(Space::device) !=
+        driver.used())
       fail("reserved is not what the driver gave");
   }
 

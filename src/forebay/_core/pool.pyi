@@ -125,6 +125,11 @@ class Domain:
     def reached(self, mark: Mark) -> None:
         """The host knows all before `mark` complete."""
 
+    def note(self, status: int) -> None:
+        """
+        What a driver call of the program answered: after a sticky error the device's pools make none.
+        """
+
     @property
     def dead(self) -> bool: ...
 

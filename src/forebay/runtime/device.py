@@ -63,8 +63,8 @@ class SimDevice:
         self._machine, self.index = machine, index
         self.driver: Driver = machine.driver
         self.failure = Failure()
-        self._call = _Call(self.driver, self.failure)
         self.domain = Domain(machine.driver, index, machine.sim)  # what the device's pools know of its streams
+        self._call = _Call(self.driver, self.failure, self.domain)
         self.default_stream = Stream(self, "default", _LEGACY, owned=False)
 
     def stream(self, name: str, *, kind: Literal["blocking", "nonblocking"] = "blocking", priority: int = 0) -> Stream:
@@ -176,10 +176,10 @@ class SimDevice:
 class _Call:
     """Enters a device's driver. One for all calls of the device: it holds nothing of the single call."""
 
-    __slots__ = ("driver", "failure")
+    __slots__ = ("domain", "driver", "failure")
 
-    def __init__(self, driver: Driver, failure: Failure) -> None:
-        self.driver, self.failure = driver, failure
+    def __init__(self, driver: Driver, failure: Failure, domain: Domain) -> None:
+        self.driver, self.failure, self.domain = driver, failure, domain
 
     def __enter__(self) -> Driver:
         return self.driver
@@ -187,6 +187,8 @@ class _Call:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, DriverError) and error.status == Status.launch_failed:
             error.__cause__ = self.failure.error
+        if isinstance(error, DriverError) and error.sticky:
+            self.domain.note(error.status)
 
 
 class _Machine:
