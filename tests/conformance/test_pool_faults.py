@@ -4,8 +4,8 @@ The call fails as out of memory, as an invalid handle, and as a sticky error; an
 fails too. Whatever happens: no live block is harmed, no memory is lost, and figures equal the device's own account.
 """
 
-from itertools import pairwise
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 
