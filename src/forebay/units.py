@@ -7,7 +7,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", re.ASCII)
 
 
 def parse_size(text: str) -> int:
-    """Bytes of "512", "20 MiB", "1.5G". Raises ValueError, saying what would have been understood.
+    """Bytes of "512", "20 MiB", "1.5G"; below 16 EiB, what 64 bits count. Raises ValueError, saying what would be understood.
 
     >>> parse_size("20 MiB"), parse_size("1.5G")
     (20971520, 1610612736)
@@ -15,7 +15,12 @@ def parse_size(text: str) -> int:
     match = _SIZE.fullmatch(text.strip())
     if match is None or match[2] not in _STEPS:
         raise ValueError(f"not a size: {text!r}; write bytes, or a number with K, M, G, T or KiB, MiB, GiB, TiB")
-    return round(float(match[1]) * _STEPS[match[2]]) if "." in match[1] else int(match[1]) * _STEPS[match[2]]
+    step = _STEPS[match[2]]
+    whole, _, part = match[1].partition(".")
+    count = int(whole[-40:]) * step + (round(float("0." + part) * step) if part else 0)
+    if count >= 2**64 or whole[:-40].strip("0"):
+        raise ValueError(f"not a size: {text!r} is 16 EiB or more, which no machine can address")
+    return count
 
 
 def size(count: int) -> str:

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Final
 
 import click
@@ -73,6 +74,8 @@ def one_line(error: BaseException) -> str:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns its exit status. Only defects of forebay itself leave as exceptions."""
     try:
+        if sys.stdout is None:
+            return _fail("standard output is closed: nothing can be told")
         status = _invoke(list(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()
         return status
@@ -81,7 +84,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _fail("whoever read the output went away")
     except (KeyboardInterrupt, click.Abort):
         return _fail("interrupted")
+    except MemoryError:
+        return _fail("not enough memory")
     except (ForebayError, OSError, click.ClickException) as error:
+        _flushed()
         return _fail(one_line(error))
 
 
@@ -105,6 +111,22 @@ def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _flushed() -> None:
+    """What was printed before an error goes out, where it can: a full disk is told once, not again at the end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _drop_output()
+
+
+def _legible() -> None:
+    """What a stream's encoding cannot hold (a file name that is no text, a sign on an ASCII terminal) is written as an escape."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def main() -> None:
-    """The entry point that the package installs."""
+    """The command line of this process; the entry point that the package installs is `forebay.__main__`'s."""
+    _legible()
     sys.exit(run())

@@ -32,11 +32,17 @@ def command(context: click.Context, artifacts: tuple[str, ...], style: str) -> N
     found: list[tuple[str, Diagnosis | CaptureError]] = []
     with progress(f"reading {len(files)} artifacts") as advance:
         for n, name in enumerate(files):
-            found.append((name, _log(sys.stdin.buffer.read(_MOST_LOG)) if name == "-" else _file(name)))
+            found.append((name, _log(_standard_input()) if name == "-" else _file(name)))
             advance((n + 1) / len(files))
     show(_output(found), style, lambda output: _print(output, found))
     if any(_bad(diagnosis) for _, diagnosis in found):
         context.exit(1)
+
+
+def _standard_input() -> bytes:
+    if sys.stdin is None:
+        raise BadInput("-: standard input is closed: hand over a log's text there, or the name of its file")
+    return sys.stdin.buffer.read(_MOST_LOG)
 
 
 def _bad(diagnosis: Diagnosis | CaptureError) -> bool:

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from threading import Timer
 from typing import TYPE_CHECKING
 
-import click
-
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -17,7 +15,7 @@ _PATIENCE = 1.0  # seconds
 
 
 class _Bar:
-    """A bar on a terminal, one line elsewhere, from the moment that `show` is called."""
+    """A bar on a terminal, from the moment that `show` is called; elsewhere nothing, since a line there would be read as an error."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -31,8 +29,7 @@ class _Bar:
             self._bar.update(self._bar.task_ids[0], completed=share, total=1.0)
 
     def show(self) -> None:
-        if not sys.stderr.isatty():
-            click.echo(f"forebay: {self._what} …", err=True)
+        if sys.stderr is None or not sys.stderr.isatty():
             return
         from rich.console import Console
         from rich.progress import Progress

@@ -27,13 +27,17 @@ from forebay.whatif.settings import apply
 from forebay.whatif.table import Asked, Table, pytorch_table
 
 _OURS = "forebay"
+_MOST_CAP = 1 << 50  # bytes: more than any device has
 
 
 def _size(_: click.Context, __: click.Parameter, written: str | None) -> int | None:
     try:
-        return None if written is None else parse_size(written)
+        cap = None if written is None else parse_size(written)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
+    if cap is not None and not 0 < cap <= _MOST_CAP:
+        raise click.BadParameter(f"expected a cap from 1 byte to {size(_MOST_CAP)}, got {written}; without --cap it is the recorded one")
+    return cap
 
 
 def _buckets(_: click.Context, __: click.Parameter, written: str | None) -> int | None:

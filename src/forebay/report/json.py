@@ -100,8 +100,21 @@ OUTPUTS: Final[dict[str, type[msgspec.Struct]]] = {"report": Report, "whatif": W
 
 
 def encode(output: msgspec.Struct) -> str:
-    """One output as indented JSON, keys in the order of its type."""
-    return msgspec.json.format(msgspec.json.encode(output), indent=1).decode()
+    """One output as indented JSON, keys in the order of its type. What of a text is no text (the bytes of a file name) is escaped."""
+    try:
+        encoded = msgspec.json.encode(output)
+    except UnicodeEncodeError:
+        encoded = msgspec.json.encode(_legible(msgspec.to_builtins(output)))
+    return msgspec.json.format(encoded, indent=1).decode()
+
+
+def _legible(value: Any) -> Any:
+    """The same with `\\udce9` written out where a byte stands that is no UTF-8."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_legible(key): _legible(inner) for key, inner in value.items()}
+    return [_legible(inner) for inner in value] if isinstance(value, (list, tuple)) else value
 
 
 def schema_of(name: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import stat
 import zlib
 from collections.abc import Callable
 from io import BytesIO
@@ -45,7 +46,10 @@ _FOREIGN = (
     (b"{", "JSON (a profiler trace)"),
     (b"[", "JSON"),
 )
+_HEAD = 64 << 10  # bytes, unpacked, by which a format is recognised
 _MOST_UNPACKED = 8 << 30  # bytes: what a compressed file may grow to
+# No snapshot that we know shrinks to less than a 60th. This many times what was read, and some bytes beyond, are plausible.
+_MOST_TIMES, _ALWAYS = 200, 64 << 20
 
 
 def _zstd(packed: BinaryIO) -> BinaryIO:
@@ -59,7 +63,7 @@ def _gzip(packed: BinaryIO) -> BinaryIO:
 
 
 def _xz(packed: BinaryIO) -> BinaryIO:
-    return cast(BinaryIO, lzma.LZMAFile(packed))  # noqa: SIM115: the caller drains it, and it holds no file
+    return cast(BinaryIO, lzma.LZMAFile(packed))
 
 
 _PACKED: tuple[tuple[bytes, str, Callable[[BinaryIO], BinaryIO]], ...] = (
@@ -69,24 +73,49 @@ _PACKED: tuple[tuple[bytes, str, Callable[[BinaryIO], BinaryIO]], ...] = (
 )
 
 
-def _drained(stream: BinaryIO) -> bytes:
+def _plausible(read: int, made: int) -> None:
+    """Raises BadInput where so many bytes are no unpacked artifact of so many packed ones."""
+    if made > min(_MOST_UNPACKED, _ALWAYS + _MOST_TIMES * read):
+        raise BadInput(f"{read:,} packed bytes unpack to more than {made:,}: no artifact shrinks so far; hand over the unpacked file")
+
+
+def _drained(stream: BinaryIO, packed: BinaryIO, head: bytes) -> bytes:
     out = BytesIO()
-    while chunk := stream.read(16 << 20):
-        if out.tell() + len(chunk) > _MOST_UNPACKED:
-            raise BadInput(f"unpacks to more than {_MOST_UNPACKED >> 30} GiB: unpack it, and check that it is what you think")
+    out.write(head)
+    while chunk := stream.read(1 << 20):
         out.write(chunk)
+        _plausible(packed.tell(), out.tell())
     return out.getvalue()
 
 
-def unpacked(data: bytes) -> bytes:
-    """The bytes themselves, or what they are the gzip, xz or zstd of. Raises BadInput where the packing is broken."""
+def _first(stream: BinaryIO) -> bytes:
+    """At most _HEAD bytes: fewer only at the end."""
+    head = b""
+    while len(head) < _HEAD and (chunk := stream.read(_HEAD - len(head))):
+        head += chunk
+    return head
+
+
+def _recognised(head: bytes) -> Format:
+    for form in FORMATS:
+        if form.recognises(head):
+            return form
+    raise BadInput(f"looks like {_looks_like(head)}; forebay reads: {', '.join(form.name for form in FORMATS)}")
+
+
+def _contents(file: BinaryIO) -> tuple[Format, bytes]:
+    """What the file is, which its first bytes tell before the rest is read, and all its bytes, unpacked."""
+    head = _first(file)
+    file.seek(0)
     for magic, name, opened in _PACKED:
-        if data.startswith(magic):
+        if head.startswith(magic):
             try:
-                return _drained(opened(BytesIO(data)))
+                stream = opened(file)
+                head = _first(stream)
+                return _recognised(head), _drained(stream, file, head)
             except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
                 raise BadInput(f"broken {name} file ({error}): copy or download it again") from None
-    return data
+    return _recognised(head), file.read()
 
 
 def _looks_like(data: bytes) -> str:
@@ -99,30 +128,37 @@ def _looks_like(data: bytes) -> str:
     return "text" if head.isascii() and b"\0" not in head else "binary data of a kind that no source knows"
 
 
-def _read(data: bytes) -> Tape:
-    data = unpacked(data)
-    for form in FORMATS:
-        if form.recognises(data):
-            return form.read(data)
-    raise BadInput(f"looks like {_looks_like(data)}; forebay reads: {', '.join(form.name for form in FORMATS)}")
+def unpacked(data: bytes) -> bytes:
+    """The bytes of an artifact themselves, or what they are the gzip, xz or zstd of. Raises BadInput where they are none."""
+    return _contents(BytesIO(data))[1]
 
 
-def _bytes_of(path: Path | str) -> bytes:
+_NO_FILES = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
+
+
+def _opened(path: Path | str) -> BinaryIO:
     if str(path).startswith("example:"):
-        return examples.bytes_of(str(path).removeprefix("example:"))
+        return BytesIO(examples.bytes_of(str(path).removeprefix("example:")))
     try:
-        return Path(path).read_bytes()
+        mode = Path(path).stat().st_mode
+        if stat.S_ISREG(mode):
+            return Path(path).open("rb")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise BadInput(f"{path}: cannot be read ({reason})") from None
+    what = next((name for holds, name in _NO_FILES if holds(mode)), "a device")
+    raise BadInput(f"{path}: {what}, not a file: hand over a regular file")
 
 
 def open_artifact(path: Path | str) -> Tape:
     """The tape of a file, or of `example:NAME`, whatever format it has. Raises BadInput, one line that begins with the path."""
-    data = _bytes_of(path)
     try:
-        return _read(data)
+        with _opened(path) as file:
+            form, data = _contents(file)
+        return form.read(data)
     except BadInput as error:
-        raise BadInput(f"{path}: {error}") from None
+        raise error if str(error).startswith(f"{path}: ") else BadInput(f"{path}: {error}") from None
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read ({error.strerror})") from None
     except MemoryError:
         raise BadInput(f"{path}: not enough memory to read it") from None
