@@ -13,6 +13,7 @@ class Cursor {
  public:
   explicit Cursor(std::string_view input) : input_(input) {}
   std::size_t left() const { return input_.size() - at_; }
+  std::size_t at() const { return at_; }
   // The next opcode; what fails from here on is reported at its offset.
   unsigned char next_op() {
     start_ = at_;

@@ -26,7 +26,11 @@ class Machine {
 
   // The stack. A mark is a height below which nothing may be taken.
   std::size_t fence() const { return marks_.empty() ? 0 : marks_.back(); }
-  void push(Cell cell) { stack_.push_back(cell); }
+  void push(Cell cell) {
+    if (++values_ > kAlways && values_ > in_.at() / 4 * 3) too_many();
+    stack_.push_back(cell);
+  }
+  [[noreturn]] void too_many() const;
   Cell pop();
   Cell& top(Tag expected);
   void pop_or_unmark();
@@ -58,7 +62,15 @@ class Machine {
   std::vector<std::size_t> marks_;
   Memo memo_;
   Document document_;
+  // Picklers take two bytes and more a value of a snapshot, keys and references included: what is denser was made to
+  // fill memory.
+  static constexpr std::uint64_t kAlways = 1 << 20, kContainer = 3;
+  std::uint64_t values_ = 0;  // made or referred to so far; a container counts for four
 };
+
+void Machine::too_many() const {
+  fail(std::to_string(values_) + " values in so few bytes are no snapshot");
+}
 
 void Machine::protocol() {
   if (const auto version = little(1); version > 5) fail("pickle protocol " + std::to_string(version) + " is not known");
@@ -235,6 +247,7 @@ bool Machine::textual(unsigned char op) {
 void Machine::close_run(Tag tag, std::size_t from) {
   const Cell made = document_.run(tag, stack_.data() + from, stack_.size() - from);
   stack_.resize(from);
+  values_ += kContainer;
   push(made);
 }
 
@@ -254,6 +267,7 @@ void Machine::set_items(std::size_t from, Cell dict) {
 void Machine::close_dict() {
   const Cell made = document_.dict();
   set_items(pop_mark(), made);
+  values_ += kContainer;
   push(made);
 }
 
@@ -263,12 +277,15 @@ bool Machine::container(unsigned char op) {
       marks_.push_back(stack_.size());
       return true;
     case kEmptyList:
+      values_ += kContainer;
       push(document_.run(Tag::list, nullptr, 0));
       return true;
     case kEmptyTuple:
+      values_ += kContainer;
       push(document_.run(Tag::tuple, nullptr, 0));
       return true;
     case kEmptyDict:
+      values_ += kContainer;
       push(document_.dict());
       return true;
     case kList:

@@ -22,7 +22,7 @@ SEEDS = 5
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("out"), show_default=True, help="Where the tape goes."
 )
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help=f"The first of the {SEEDS} seeds.")
+@click.option("--seed", type=click.IntRange(0, 2**31), default=1, show_default=True, help=f"The first of the {SEEDS} seeds.")
 @click.option("--break", "fault", type=click.Choice(sorted(FAULTS)), help="Plants this fault.")
 def command(out: Path, seed: int, fault: str | None) -> None:
     """A decode server with continuous batching on a simulated device, served for five seeds and checked against a plain reference.

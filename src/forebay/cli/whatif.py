@@ -36,7 +36,9 @@ def _size(_: click.Context, __: click.Parameter, written: str | None) -> int | N
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
     if cap is not None and not 0 < cap <= _MOST_CAP:
-        raise click.BadParameter(f"expected a cap from 1 byte to {size(_MOST_CAP)}, got {written}; without --cap it is the recorded one")
+        raise click.BadParameter(
+            f"expected a cap from 1 byte to {size(_MOST_CAP)}, got {written}; without --cap it is the recorded one"
+        )
     return cap
 
 

@@ -76,7 +76,9 @@ _PACKED: tuple[tuple[bytes, str, Callable[[BinaryIO], BinaryIO]], ...] = (
 def _plausible(read: int, made: int) -> None:
     """Raises BadInput where so many bytes are no unpacked artifact of so many packed ones."""
     if made > min(_MOST_UNPACKED, _ALWAYS + _MOST_TIMES * read):
-        raise BadInput(f"{read:,} packed bytes unpack to more than {made:,}: no artifact shrinks so far; hand over the unpacked file")
+        raise BadInput(
+            f"{read:,} packed bytes unpack to more than {made:,}: no artifact shrinks so far; hand over the unpacked file"
+        )
 
 
 def _drained(stream: BinaryIO, packed: BinaryIO, head: bytes) -> bytes:
