@@ -203,11 +203,13 @@ void bind_replay(nb::module_& m) {
   nb::enum_<Move>(m, "Move", nb::is_arithmetic(), "What a row of a history does to a block.")
       .value("alloc", Move::alloc)
       .value("free", Move::free)
-      .value("lend", Move::lend);
+      .value("lend", Move::lend)
+      .value("let_go", Move::let_go);
   nb::class_<Outcome>(m, "Outcome", "What a history took from its pools. Bytes; events count from 0.")
       .def_ro("events", &Outcome::events)
       .def_ro("peak_reserved", &Outcome::peak_reserved)
       .def_ro("peak_allocated", &Outcome::peak_allocated)
+      .def_ro("peak_active", &Outcome::peak_active)
       .def_ro("peak_requested", &Outcome::peak_requested)
       .def_ro("peak_allocated_event", &Outcome::peak_allocated_event)
       .def_ro("largest_free_at_peak", &Outcome::largest_free_at_peak)

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "ingest/cursor.hpp"
+#include "ingest/density.hpp"
 #include "ingest/literals.hpp"
 #include "ingest/memo.hpp"
 #include "ingest/opcodes.hpp"
@@ -27,10 +28,9 @@ class Machine {
   // The stack. A mark is a height below which nothing may be taken.
   std::size_t fence() const { return marks_.empty() ? 0 : marks_.back(); }
   void push(Cell cell) {
-    if (++values_ > kAlways && values_ > in_.at() / 4 * 3) too_many();
+    density_.made(cell, in_.at());
     stack_.push_back(cell);
   }
-  [[noreturn]] void too_many() const;
   Cell pop();
   Cell& top(Tag expected);
   void pop_or_unmark();
@@ -61,16 +61,9 @@ class Machine {
   std::vector<Cell> stack_;
   std::vector<std::size_t> marks_;
   Memo memo_;
+  Density density_;
   Document document_;
-  // Picklers take two bytes and more a value of a snapshot, keys and references included: what is denser was made to
-  // fill memory.
-  static constexpr std::uint64_t kAlways = 1 << 20, kContainer = 3;
-  std::uint64_t values_ = 0;  // made or referred to so far; a container counts for four
 };
-
-void Machine::too_many() const {
-  fail(std::to_string(values_) + " values in so few bytes are no snapshot");
-}
 
 void Machine::protocol() {
   if (const auto version = little(1); version > 5) fail("pickle protocol " + std::to_string(version) + " is not known");
@@ -161,10 +154,8 @@ bool Machine::scalar(unsigned char op) {
       push(Cell{});
       return true;
     case kNewTrue:
-      push(Cell(Tag::boolean, 1));
-      return true;
     case kNewFalse:
-      push(Cell(Tag::boolean, 0));
+      push(Cell(Tag::boolean, op == kNewTrue));
       return true;
     case kBinInt1:
       integer(little(1), false);
@@ -178,10 +169,8 @@ bool Machine::scalar(unsigned char op) {
       return true;
     }
     case kLong1:
-      long_bytes(little(1));
-      return true;
     case kLong4:
-      long_bytes(little(4));
+      long_bytes(little(op == kLong1 ? 1 : 4));
       return true;
     case kInt:
       number_line(false);
@@ -247,7 +236,6 @@ bool Machine::textual(unsigned char op) {
 void Machine::close_run(Tag tag, std::size_t from) {
   const Cell made = document_.run(tag, stack_.data() + from, stack_.size() - from);
   stack_.resize(from);
-  values_ += kContainer;
   push(made);
 }
 
@@ -267,7 +255,6 @@ void Machine::set_items(std::size_t from, Cell dict) {
 void Machine::close_dict() {
   const Cell made = document_.dict();
   set_items(pop_mark(), made);
-  values_ += kContainer;
   push(made);
 }
 
@@ -277,15 +264,12 @@ bool Machine::container(unsigned char op) {
       marks_.push_back(stack_.size());
       return true;
     case kEmptyList:
-      values_ += kContainer;
       push(document_.run(Tag::list, nullptr, 0));
       return true;
     case kEmptyTuple:
-      values_ += kContainer;
       push(document_.run(Tag::tuple, nullptr, 0));
       return true;
     case kEmptyDict:
-      values_ += kContainer;
       push(document_.dict());
       return true;
     case kList:
@@ -345,7 +329,8 @@ std::uint64_t Machine::line_index() {
 void Machine::get(std::uint64_t at) {
   const Cell* cell = memo_.get(at);
   if (cell == nullptr) fail("memo entry " + std::to_string(at) + " was never stored");
-  push(*cell);
+  density_.referred(in_.at());
+  stack_.push_back(*cell);
 }
 
 bool Machine::memory(unsigned char op) {
@@ -363,10 +348,8 @@ bool Machine::memory(unsigned char op) {
       put(line_index());
       return true;
     case kBinGet:
-      get(little(1));
-      return true;
     case kLongBinGet:
-      get(little(4));
+      get(little(op == kBinGet ? 1 : 4));
       return true;
     case kGet:
       get(line_index());

@@ -1,6 +1,7 @@
 #include "pool/replay.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace forebay {
 
@@ -28,6 +29,9 @@ void Replay::feed(const Moves& moves) {
       case Move::lend:
         lend(moves.address[i], stream(moves.stream[i]));
         break;
+      case Move::let_go:
+        if (const auto found = blocks_.find(moves.address[i]); found != blocks_.end()) let_go(found->second);
+        break;
     }
     if (outcome_.events % stride_ == 0) sample();
     ++outcome_.events;
@@ -47,7 +51,9 @@ void Replay::alloc(std::uint64_t name, std::uint64_t bytes, std::uint64_t stream
   }
   blocks_[name] = {granted.address, granted.size, bytes, &pool};
   allocated_ += granted.size;
+  active_ += granted.size;
   requested_ += bytes;
+  outcome_.peak_active = std::max(outcome_.peak_active, active_);
   outcome_.peak_requested = std::max(outcome_.peak_requested, requested_);
   if (allocated_ <= outcome_.peak_allocated) return;
   outcome_.peak_allocated = allocated_;
@@ -60,11 +66,16 @@ void Replay::free(std::uint64_t name) {
     ++outcome_.unknown_frees;
     return;
   }
-  const Placed& block = found->second;
-  allocated_ -= block.size;
+  Placed& block = found->second;
+  let_go(block);
+  active_ -= block.size;
   requested_ -= block.requested;
   block.pool->free(block.address);
   blocks_.erase(found);
+}
+
+void Replay::let_go(Placed& block) {
+  if (std::exchange(block.held, false)) allocated_ -= block.size;
 }
 
 void Replay::lend(std::uint64_t name, std::uint64_t stream) {

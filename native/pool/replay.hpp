@@ -13,10 +13,11 @@
 
 namespace forebay {
 
-enum class Move : std::uint8_t { alloc, free, lend };
+enum class Move : std::uint8_t { alloc, free, lend, let_go };
 
 // One chunk of a history, a column a field. `address` is the history's own name of a block, `bytes` its request (of
-// allocs); frees stand where the block was reusable.
+// allocs); frees stand where the block was reusable. Where the program let go of it earlier, a let_go stands there: the
+// pool is told nothing, but from there on the block is active and no longer allocated.
 struct Moves {
   std::span<const std::uint8_t> move;
   std::span<const std::uint64_t> address, bytes;
@@ -29,7 +30,7 @@ struct Sample {
 
 // Bytes are sums over the pools. `largest_free_…` is the largest hole of any pool if all streams were idle.
 struct Outcome {
-  std::uint64_t events = 0, peak_reserved = 0, peak_allocated = 0, peak_requested = 0;
+  std::uint64_t events = 0, peak_reserved = 0, peak_allocated = 0, peak_active = 0, peak_requested = 0;
   std::uint64_t peak_allocated_event = 0, largest_free_at_peak = 0, largest_free_at_end = 0;  // peak: of reserved
   std::uint64_t hits = 0, misses = 0, driver_allocs = 0, driver_frees = 0, retries = 0, ooms = 0;
   std::uint64_t unknown_frees = 0;         // of addresses that the history never allocated
@@ -56,9 +57,11 @@ class Replay {
     Address address;
     std::uint64_t size, requested;
     Pool* pool;
+    bool held = true;  // by the program
   };
   void alloc(std::uint64_t name, std::uint64_t bytes, std::uint64_t stream, Pool& pool);
   void free(std::uint64_t name);
+  void let_go(Placed& block);
   void lend(std::uint64_t name, std::uint64_t stream);
   std::uint64_t stream(std::uint32_t name);
   void grown();
@@ -72,7 +75,7 @@ class Replay {
   std::unordered_map<std::uint32_t, std::uint64_t> streams_;  // the history's name to the driver's id
   std::vector<StreamHandle> handles_;
   Outcome outcome_;
-  std::uint64_t reserved_ = 0, allocated_ = 0, requested_ = 0, stride_ = 1;
+  std::uint64_t reserved_ = 0, allocated_ = 0, active_ = 0, requested_ = 0, stride_ = 1;
   std::vector<Sample> samples_;
 };
 

@@ -77,7 +77,7 @@ def test_a_number_of_buckets_that_is_none(buckets, capsys):
 @pytest.mark.parametrize("packed", [gzip.compress, lzma.compress], ids=["gzip", "xz"])
 def test_zeros_are_recognised_before_they_are_unpacked(packed, tmp_path):
     path = tmp_path / "zeros"
-    path.write_bytes(packed(bytes(256 << 20)))
+    path.write_bytes(packed(bytes(80 << 20)))
     with pytest.raises(BadInput, match=r"zeros: looks like binary data"):
         open_artifact(path)
 
@@ -95,6 +95,18 @@ def test_a_file_that_unpacks_to_more_than_any_artifact_does(tmp_path):
 def test_what_can_be_unpacked_is_the_same_whole(name, packed):
     whole = lzma.decompress(examples.bytes_of("healthy"))
     assert unpacked(packed(whole)) == whole
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"N" * (2 << 20), b"]0" * (1 << 20), b"}0" * (1 << 20), b")0" * (1 << 20)],
+    ids=["None", "lists", "dicts", "tuples"],
+)
+def test_more_values_than_the_bytes_of_a_snapshot_hold(body, tmp_path):
+    path = tmp_path / "dense.pickle"
+    path.write_bytes(b"\x80\x04](" + body + b"e.")
+    with pytest.raises(BadInput, match=r"dense.pickle: byte \d+: more values than a snapshot of so few bytes has"):
+        open_artifact(path)
 
 
 @pytest.mark.parametrize("command", READERS)

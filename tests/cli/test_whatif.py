@@ -64,6 +64,12 @@ def change(event, more, less):
     return event["size"] * ((event["action"] == more) - (event["action"] == less))
 
 
+def actions(snapshot):
+    """What each event of the one device that has any does."""
+    [trace] = [trace for trace in snapshot["device_traces"] if trace]
+    return [event["action"] for event in trace]
+
+
 def whatif(capsys, *arguments):
     status = cli.run(["whatif", *map(str, arguments)])
     told = capsys.readouterr()
@@ -87,8 +93,14 @@ def test_a_real_history_runs_through_our_pool(path, capsys):
     assert output["events"] == sum(map(len, snapshot["device_traces"]))
     assert output["lower_bound_bytes"] == asked
     assert output["recorded"]["peak_reserved_bytes"] == reserved
-    assert asked <= row["peak_allocated_bytes"] <= row["peak_reserved_bytes"]
-    assert (row["oom"], row["oom_event"]) == (False, None)
+    assert row["peak_allocated_bytes"] <= row["peak_active_bytes"] <= row["peak_reserved_bytes"]
+    if row["oom"]:
+        assert row["peak_reserved_bytes"] <= row["cap_bytes"]
+        assert output["recorded"]["ooms"] > 0
+        assert actions(snapshot)[row["oom_event"]] in ("alloc", "oom")
+    else:
+        assert asked <= row["peak_active_bytes"]
+        assert row["oom_event"] is None
     assert row["driver_allocs"] > 0
 
 
@@ -178,6 +190,84 @@ def test_the_table_for_people_has_a_line_a_row(path, capsys):
     assert "the emulation does what the recording shows" in out
     assert "2.07 GiB" in out
     assert "expandable_segments:True: 1.99 GiB reserved at the peak instead of" in " ".join(out.split())
+
+
+def gauge_peaks(events):
+    """Peaks of allocated (until the request to free) and of active (until its completion), of one device's trace from empty."""
+    held = waiting = 0
+    most_held = most_active = 0
+    for event in events:
+        held += change(event, "alloc", "free_requested")
+        waiting += change(event, "free_requested", "free_completed")
+        most_held, most_active = max(most_held, held), max(most_active, held + waiting)
+    return most_held, most_active
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in FILES if path.name == "deferred_frees-1.pickle.xz"], ids=lambda path: path.name
+)
+def test_every_row_has_the_same_gauges(path, capsys):
+    allocated, active = gauge_peaks(plain(path)["device_traces"][0])
+    output = table(capsys, path, "--settings", "none", "--settings", "forebay")
+    rows = [output["recorded"], *(row for row in output["rows"] if row["settings"] in ("none", "forebay"))]
+    assert [row["peak_allocated_bytes"] for row in rows] == [allocated] * 3 == [180 * MIB] * 3
+    assert [row["peak_active_bytes"] for row in rows] == [active] * 3
+
+
+@pytest.mark.parametrize("path", CHECKERBOARD, ids=lambda path: path.name)
+def test_the_event_is_that_of_the_file(path, capsys):
+    events = plain(path)["device_traces"][0]
+    refused = next(i for i, event in enumerate(events) if event["action"] == "oom")
+    output = table(capsys, path, "--settings", "none")
+    assert output["calibration"] == {"exact": True, "first_divergence": None}
+    [theirs] = [row for row in output["rows"] if row["settings"] == "none"]
+    assert (theirs["oom"], theirs["oom_event"]) == (True, refused)
+    _, out, _ = whatif(capsys, path, "--settings", "none")
+    assert f"event {refused:,}" in " ".join(out.split())
+
+
+def test_a_request_that_was_refused_is_tried_under_the_recorded_cap(capsys):
+    output = table(capsys, "example:mixed", "--settings", "forebay")
+    [row] = output["rows"]
+    assert (output["recorded"]["ooms"], row["oom"]) == (1, False)
+    assert row["peak_reserved_bytes"] <= row["cap_bytes"] < 2100 * MIB
+    assert "it serves the request that was refused" in row["how"]
+
+
+def test_a_request_that_no_known_limit_refuses_is_not_tried(tmp_path, capsys):
+    """Two devices, of which one ran out of memory: no one cap is known."""
+    trace = [
+        {"action": "segment_alloc", "addr": 1 << 30, "size": 2 * MIB, "stream": 0, "frames": []},
+        {"action": "alloc", "addr": 1 << 30, "size": 512, "stream": 0, "frames": []},
+        {"action": "oom", "size": 8 * MIB, "stream": 0, "device_free": 0, "frames": []},
+    ]
+    segments = [
+        {
+            "device": device, "address": 1 << 30, "total_size": 2 * MIB, "stream": 0, "segment_type": "small", "allocated_size": 512,
+            "active_size": 512, "blocks": [
+                {"size": 512, "requested_size": 512, "state": "active_allocated"},
+                {"size": 2 * MIB - 512, "requested_size": 0, "state": "inactive"},
+            ],
+        }
+        for device in range(2)
+    ]  # fmt: skip
+    path = tmp_path / "two.pickle"
+    path.write_bytes(pickle.dumps({"segments": segments, "device_traces": [trace, trace[:2]]}))
+    [row] = table(capsys, path, "--settings", "forebay")["rows"]
+    assert (row["oom"], row["oom_event"]) == (None, None)
+    assert "serves" not in row["how"]
+    assert "not tried" in " ".join(whatif(capsys, path, "--settings", "forebay")[1].split())
+
+
+SYNTHETIC = [path for path in FILES if path.name.startswith("public_synthetic_4streams")]
+
+
+@pytest.mark.parametrize("path", SYNTHETIC, ids=lambda path: path.name)
+def test_figures_that_contradict_each_other_are_said_to(path, capsys):
+    _, out, _ = whatif(capsys, path, "--settings", "forebay")
+    told = " ".join(out.split())
+    assert "The history contradicts itself: 2.1 GiB allocated in 250 MiB that were reserved" in told
+    assert "-88" not in told
 
 
 def test_a_size_that_is_none_is_refused(capsys):

@@ -196,6 +196,8 @@ class Move(enum.IntEnum):
 
     lend = 2
 
+    let_go = 3
+
 class Outcome:
     """What a history took from its pools. Bytes; events count from 0."""
 
@@ -207,6 +209,9 @@ class Outcome:
 
     @property
     def peak_allocated(self) -> int: ...
+
+    @property
+    def peak_active(self) -> int: ...
 
     @property
     def peak_requested(self) -> int: ...

@@ -16,14 +16,18 @@ from forebay.errors import BadInput
 from forebay.report import text
 from forebay.report.json import Calibration, Row, Spread, WhatIf
 from forebay.sources import open_artifact
+from forebay.sources.heap_state import HeapState
+from forebay.sources.torch_snapshot import event_of
 from forebay.tape import Tape
 from forebay.units import parse_size, size
 from forebay.views.walkback import walkback
 from forebay.whatif import pytorch_policy
+from forebay.whatif.calibrate import calibrate
 from forebay.whatif.forebay_policy import Need, through_our_pool
 from forebay.whatif.history import History, histories
 from forebay.whatif.recorded import Recorded, recorded
 from forebay.whatif.settings import apply
+from forebay.whatif.steps import devices
 from forebay.whatif.table import Asked, Table, pytorch_table
 
 _OURS = "forebay"
@@ -95,20 +99,28 @@ def command(
 
 def _answer(tape: Tape, asked: Asked | None, cap: int | None, *, ours: bool) -> _Answer:
     before = walkback(tape).state
-    devices, figures = histories(tape, before), Recorded.together(recorded(tape).values())
+    each, figures = histories(tape, before), Recorded.together(recorded(tape).values())
     start = time.perf_counter()
     with progress(f"replaying {_events(tape):,} events") as advance:
         table = pytorch_table(tape, asked, before, lambda done, total: advance(done / total)) if asked is not None else None
-        limit = cap if cap is not None or table is None else table.recorded.cap_bytes
-        row = _our_row(devices, limit, table) if ours else None
+        row = _our_row(tape, each, _limit(tape, before, cap, figures), figures) if ours else None
     return _Answer(table, row, figures, time.perf_counter() - start)
 
 
-def _our_row(devices: list[History], cap: int | None, table: Table | None) -> Row:
-    need = through_our_pool(devices, cap, lambda share: None)
-    served = table is not None and table.recorded.oom and not need.ooms
+def _limit(tape: Tape, before: HeapState, cap: int | None, figures: Recorded) -> int | None:
+    """The cap to run under: the one asked for, else, where a request was refused, the recorded one as far as the history shows it."""
+    if cap is not None or not figures.ooms:
+        return cap
+    found = [calibrate(tape, device, before=before) for device in devices(tape)]
+    return found[0].cap if len(found) == 1 else None
+
+
+def _our_row(tape: Tape, each: list[History], cap: int | None, figures: Recorded) -> Row:
+    need = through_our_pool(each, cap, lambda share: None)
+    tried = cap is not None or not figures.ooms
+    served = figures.ooms and tried and not need.ooms
     how = "put forebay's pool behind the program's allocator" + ("; it serves the request that was refused" if served else "")
-    return _row(need, cap, how)
+    return _row(tape, need, cap, how, tried=tried)
 
 
 def _events(tape: Tape) -> int:
@@ -116,16 +128,17 @@ def _events(tape: Tape) -> int:
     return sum(tape.provenance["events"]) if "events" in tape.provenance else len(tape)
 
 
-def _row(need: Need, cap: int | None, how: str) -> Row:
+def _row(tape: Tape, need: Need, cap: int | None, how: str, *, tried: bool) -> Row:
     return Row(
         policy="forebay",
         settings=_OURS,
         cap_bytes=cap,
         peak_reserved_bytes=need.peak_reserved_bytes,
         peak_allocated_bytes=need.peak_allocated_bytes,
+        peak_active_bytes=need.peak_active_bytes,
         largest_free_bytes=need.largest_free_bytes,
-        oom=need.ooms > 0,
-        oom_event=need.oom_row,
+        oom=need.ooms > 0 if tried or need.ooms else None,
+        oom_event=None if need.oom_row is None else event_of(tape, need.oom_row),
         driver_allocs=need.driver_allocs,
         driver_frees=need.driver_frees,
         spread=Spread(lo=need.peak_reserved_bytes, hi=need.peak_reserved_bytes),
@@ -133,21 +146,28 @@ def _row(need: Need, cap: int | None, how: str) -> Row:
     )
 
 
-def _their_row(row: pytorch_policy.Row) -> Row:
+def _their_row(tape: Tape, row: pytorch_policy.Row, figures: Recorded) -> Row:
+    tried = row.oom or row.cap_bytes is not None or not figures.ooms
     return Row(
         policy=row.policy,
         settings=row.settings,
         cap_bytes=row.cap_bytes,
         peak_reserved_bytes=row.peak_reserved_bytes,
         peak_allocated_bytes=row.peak_allocated_bytes,
+        peak_active_bytes=row.peak_active_bytes,
         largest_free_bytes=row.largest_free_bytes,
-        oom=row.oom,
-        oom_event=row.oom_event,
+        oom=row.oom if tried else None,
+        oom_event=None if row.oom_event is None else event_of(tape, row.oom_event),
         driver_allocs=row.driver_allocs,
         driver_frees=row.driver_frees,
         spread=Spread(lo=row.spread_low, hi=row.spread_high),
-        how=row.how + ("; it serves the request that was refused" if row.served and not row.oom else ""),
+        how=row.how + ("; it serves the request that was refused" if row.served and tried and not row.oom else ""),
     )
+
+
+def _calibration(tape: Tape, table: Table) -> Calibration:
+    row = table.first_divergence
+    return Calibration(exact=table.exact, first_divergence=None if row is None else event_of(tape, row))
 
 
 def _recorded(answer: _Answer) -> dict[str, Any]:
@@ -159,12 +179,12 @@ def _recorded(answer: _Answer) -> dict[str, Any]:
 
 def _output(snapshot: str, tape: Tape, answer: _Answer) -> WhatIf:
     told, table = tape.provenance, answer.table
-    rows = [_their_row(row) for row in table.rows] if table is not None else []
+    rows = [_their_row(tape, row, answer.figures) for row in table.rows] if table is not None else []
     return WhatIf(
         source={"file": snapshot, "format": told.get("format"), "settings": told.get("settings"), "misfits": told.get("misfits")},
         events=_events(tape),
         seconds=answer.seconds,
-        calibration=Calibration(exact=table.exact, first_divergence=table.first_divergence) if table is not None else None,
+        calibration=_calibration(tape, table) if table is not None else None,
         recorded=_recorded(answer),
         rows=[*rows, *([answer.ours] if answer.ours is not None else [])],
         lower_bound_bytes=answer.figures.peak_requested_bytes,
@@ -176,12 +196,17 @@ def _advice(tape: Tape, answer: _Answer) -> Iterator[str]:
     table, figures, ours = answer.table, answer.figures, answer.ours
     if ours is not None and not ours.oom:
         less = figures.peak_reserved_bytes - ours.peak_reserved_bytes
-        if table is not None and table.recorded.oom:
+        if figures.ooms and ours.oom is False:
             yield f"forebay's pool serves the request that was refused, with {size(ours.peak_reserved_bytes)} at its peak."
-        elif less > 0:
+        elif less > 0 and figures.peak_allocated_bytes <= figures.peak_reserved_bytes:
             yield f"forebay's pool holds {size(less)} less at its peak ({100 * less / figures.peak_reserved_bytes:.1f} %)."
     if table is not None and not table.exact:
         yield f"Emulated, not calibrated: {table.why}."
+    if figures.peak_allocated_bytes > figures.peak_reserved_bytes:
+        yield (
+            f"The history contradicts itself: {size(figures.peak_allocated_bytes)} allocated in {size(figures.peak_reserved_bytes)} "
+            "that were reserved: it lacks driver rows, so take no figure of what was recorded for a comparison."
+        )
     if misfits := tape.provenance.get("misfits"):
         yield f"{misfits} events contradict the heap that they met: take every figure with care."
 

@@ -17,6 +17,7 @@ from forebay.errors import BadInput
 from forebay.finding import Site
 from forebay.sources.heap_state import HeapState
 from forebay.sources.log_text import OutOfMemory
+from forebay.sources.torch_snapshot import event_of
 from forebay.tape import Kind, Sees, Tape
 from forebay.views.census import Census, census
 from forebay.views.heap import state_after
@@ -47,11 +48,11 @@ class Run:
 class Evidence:
     """One moment of one device. Sizes in bytes.
 
-    `request` is what was refused, None where nothing was; `refused` whether something was. `free` is what the driver had free, `total`
-    what the device has, `allowed` the process's cap. `reserved` is held from the driver; `idle` the part of it that no live block
-    covers, pending frees included. Of the idle bytes: `pending` wait for events; `private` lie in private pools; `elsewhere` on other
-    streams than the request's (without one: than the busiest); `own` are the rest. `others` is held by other processes, `outside` by
-    this one beyond its pools.
+    `row` is the refusal as the artifact itself counts its events. `request` is what was refused, None where nothing was; `refused`
+    whether something was. `free` is what the driver had free, `total` what the device has, `allowed` the process's cap. `reserved` is
+    held from the driver; `idle` the part of it that no live block covers, pending frees included. Of the idle bytes: `pending` wait for
+    events; `private` lie in private pools; `elsewhere` on other streams than the request's (without one: than the busiest); `own` are
+    the rest. `others` is held by other processes, `outside` by this one beyond its pools.
     """
 
     device: int = 0
@@ -172,7 +173,7 @@ def from_tape(tape: Tape) -> Evidence:
     return Evidence(
         device=device,
         refused=bool(len(ooms)),
-        row=row if len(ooms) else None,
+        row=event_of(tape, row) if len(ooms) else None,
         request=request,
         free=int(tape.columns["size"][row - 1]) if free_known else None,
         reserved=state.reserved,

@@ -51,15 +51,18 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """A history under one policy. Of several devices the figures are sums; `oom_event` is the first event that failed."""
+    """A history under one policy. Of several devices the figures are sums. `peak_allocated_bytes` counts a block until the program let
+    go of it, `peak_active_bytes` until its bytes could be used again. `oom` is null where the request that was refused could not be
+    tried, since no limit is known; `oom_event` is the first event that failed, as the artifact itself counts (in its device's trace)."""
 
     policy: Literal["pytorch", "forebay"]
     settings: str
     cap_bytes: int | None
     peak_reserved_bytes: int
     peak_allocated_bytes: int
+    peak_active_bytes: int
     largest_free_bytes: int
-    oom: bool
+    oom: bool | None
     oom_event: int | None
     driver_allocs: int
     driver_frees: int

@@ -16,15 +16,15 @@ from forebay.units import size
 
 __all__ = ["doctor", "whatif"]
 
-_TITLES = ("reserved", "±", "above", "allocated", "driver calls", "OOM")
+_TITLES = ("reserved", "±", "above", "allocated", "active", "calls", "OOM")
 
 
 def whatif(output: WhatIf) -> RenderableType:
     """The recorded figures (peaks, the driver's allocations and frees) and those of each policy, a line each, and what follows."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("", min_width=18, overflow="fold")
+    table.add_column("", min_width=14, overflow="fold")
     for title in _TITLES:
-        table.add_column(title, justify="right", no_wrap=" " not in title)
+        table.add_column(title, justify="right", no_wrap=title != "OOM", min_width=5 if title == "OOM" else None)
     table.add_row("recorded", *_recorded(output))
     cap: int | None = None
     for row in output.rows:
@@ -81,7 +81,10 @@ def _count(count: int | None) -> str:
 
 
 def _above(peak: int | None, least: int) -> str:
-    return "not known" if peak is None or not least else f"{100 * (peak - least) / least:+.1f} %"
+    """How far a peak lies above what any allocator needs; nothing where it cannot: another history, or one that contradicts itself."""
+    if peak is None or not least:
+        return "not known"
+    return f"{100 * (peak - least) / least:+.1f} %" if peak >= least else "–"
 
 
 def _recorded(output: WhatIf) -> Iterator[str]:
@@ -90,6 +93,7 @@ def _recorded(output: WhatIf) -> Iterator[str]:
     yield ""
     yield _above(told.get("peak_reserved_bytes"), output.lower_bound_bytes)
     yield _bytes(told.get("peak_allocated_bytes"))
+    yield _bytes(told.get("peak_active_bytes"))
     yield f"{_count(told.get('driver_allocs'))} + {_count(told.get('driver_frees'))}"
     yield _times(told.get("ooms"))
 
@@ -99,6 +103,7 @@ def _cells(row: Row, least: int) -> Iterator[str]:
     yield size(row.spread.hi - row.spread.lo) if row.spread.hi > row.spread.lo else ""
     yield _above(row.peak_reserved_bytes, least)
     yield size(row.peak_allocated_bytes)
+    yield size(row.peak_active_bytes)
     yield f"{row.driver_allocs:,} + {row.driver_frees:,}"
     yield _oom(row)
 
@@ -109,5 +114,5 @@ def _times(count: int | None) -> str:
 
 def _oom(row: Row) -> str:
     if not row.oom:
-        return "no"
+        return "no" if row.oom is not None else "not tried"
     return "yes" if row.oom_event is None else f"event {row.oom_event:,}"

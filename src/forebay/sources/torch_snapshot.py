@@ -17,14 +17,15 @@ from forebay.errors import BadInput
 from forebay.sources.heap_state import BLOCK, SEGMENT, HeapState, from_bytes, joined
 from forebay.sources.snapshot_rows import SideIndex, tape_parts
 from forebay.sources.torch_settings import allocator_settings
-from forebay.tape import Sees, Tape
+from forebay.tape import Kind, Sees, Tape
 
-__all__ = ["Snapshot", "read", "recognises"]
+__all__ = ["Snapshot", "event_of", "read", "recognises"]
 
 Array = NDArray[Any]
 # Codes of native/ingest's Action (the index) as those of native/emulate's.
 _MOVES = np.array([0, 1, 2, 3, 4, 5, 6, 7, 7, 7], "u1")
 _ALLOC, _FREE_REQUESTED, _OOM = 0, 1, 8
+_ADDED = [int(kind) for kind in (Kind.settings, Kind.capacity, Kind.region_begin, Kind.region_end)]  # rows that are no events
 
 
 @dataclass(frozen=True)
@@ -173,3 +174,15 @@ def read(data: bytes) -> Snapshot:
         final=final,
         before=before,
     )
+
+
+def event_of(tape: Tape, row: int) -> int:
+    """What the artifact itself calls a row: of a snapshot the index in `device_traces` of the row's device, else the row.
+
+    A row that is no event of its own (a setting, what the driver had free) is that of the event behind it.
+    """
+    if tape.provenance.get("format") != "torch-snapshot":
+        return row
+    device = tape.columns["device"]
+    own = (device[:row] == device[row]) & ~np.isin(tape.columns["kind"][:row], _ADDED)
+    return int(np.count_nonzero(own))

@@ -27,12 +27,13 @@ _BOUNDLESS: Final = 1 << 42  # bytes of a device that no history fills
 class Need:
     """What a policy needed for a history; of several devices sums, but the largest free block is the largest of any.
 
-    `peak_allocated_bytes` counts a block, rounding included, from its request until its bytes may be used again. `oom_row` is the
-    tape's row of the first request that failed; the run goes on without its block.
+    `peak_allocated_bytes` counts a block, rounding included, from its request until the program let go of it, `peak_active_bytes`
+    until its bytes may be used again. `oom_row` is the tape's row of the first request that failed; the run goes on without its block.
     """
 
     peak_reserved_bytes: int
     peak_allocated_bytes: int
+    peak_active_bytes: int
     largest_free_bytes: int
     driver_allocs: int
     driver_frees: int
@@ -56,7 +57,10 @@ def through_our_pool(histories: Iterable[History], cap: int | None, advance: Cal
 
 def _one(history: History, cap: int | None, advance: Callable[[int], None]) -> Need:
     operation = _served(history, attempts=cap is not None)
-    move = np.where(history.op[operation] == history.reuse, int(Move.free), int(Move.alloc)).astype("u1")
+    op = history.op[operation]
+    move = np.full(len(op), int(Move.alloc), "u1")
+    move[op == Op.FREE] = int(Move.let_go)
+    move[op == history.reuse] = int(Move.free)
     again = np.flatnonzero((history.op[operation[:-1]] == Op.ATTEMPT) & (operation[1:] == operation[:-1])) + 1
     move[again] = int(Move.free)
     block = history.block[operation]
@@ -70,7 +74,8 @@ def _one(history: History, cap: int | None, advance: Callable[[int], None]) -> N
 
 def _served(history: History, *, attempts: bool) -> Array:
     """The operations that the pool sees, in order; an attempt twice, since it is let go at once."""
-    seen = np.isin(history.op, (Op.ALLOC, history.reuse, Op.ATTEMPT) if attempts else (Op.ALLOC, history.reuse))
+    ends = (Op.ALLOC, Op.FREE, history.reuse)
+    seen = np.isin(history.op, (*ends, Op.ATTEMPT) if attempts else ends)
     operation = np.flatnonzero(seen)
     return np.repeat(operation, np.where(history.op[operation] == Op.ATTEMPT, 2, 1))
 
@@ -79,6 +84,7 @@ def _need(outcome: Any, history: History, operation: Array) -> Need:
     return Need(
         peak_reserved_bytes=outcome.peak_reserved,
         peak_allocated_bytes=outcome.peak_allocated,
+        peak_active_bytes=outcome.peak_active,
         largest_free_bytes=outcome.largest_free_at_end,
         driver_allocs=outcome.driver_allocs,
         driver_frees=outcome.driver_frees,
@@ -92,6 +98,7 @@ def _together(needs: list[Need]) -> Need:
     return Need(
         peak_reserved_bytes=sum(need.peak_reserved_bytes for need in needs),
         peak_allocated_bytes=sum(need.peak_allocated_bytes for need in needs),
+        peak_active_bytes=sum(need.peak_active_bytes for need in needs),
         largest_free_bytes=max(need.largest_free_bytes for need in needs),
         driver_allocs=sum(need.driver_allocs for need in needs),
         driver_frees=sum(need.driver_frees for need in needs),

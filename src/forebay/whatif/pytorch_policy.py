@@ -48,6 +48,7 @@ class Row:
     cap_bytes: int | None
     peak_reserved_bytes: int
     peak_allocated_bytes: int
+    peak_active_bytes: int
     largest_free_bytes: int
     oom: bool
     oom_event: int | None
@@ -149,6 +150,7 @@ def _row(case: Case, outcomes: list[list[Outcome]]) -> Row:
         cap_bytes=case.cap,
         peak_reserved_bytes=sum(o.peak_reserved for o in likely),
         peak_allocated_bytes=sum(o.peak_allocated for o in likely),
+        peak_active_bytes=sum(o.peak_active for o in likely),
         largest_free_bytes=max(o.largest_free for o in likely),
         oom=bool(ooms),
         oom_event=min(ooms, default=None),

@@ -20,11 +20,13 @@ __all__ = ["Recorded", "recorded"]
 class Recorded:
     """The figures of one device, or of several together: bytes, and counts.
 
+    `peak_allocated_bytes` counts a block until the program let go of it, `peak_active_bytes` until its bytes could be used again.
     `peak_requested_bytes` is the most that blocks not yet reusable had been asked for at one time: no policy needs less.
     `largest_free_bytes` is that of the end, whatever stream it is of.
     """
 
     peak_allocated_bytes: int
+    peak_active_bytes: int
     peak_reserved_bytes: int
     peak_requested_bytes: int
     largest_free_bytes: int
@@ -53,4 +55,6 @@ def recorded(tape: Tape) -> dict[int, Recorded]:
 
 def _device(totals: Totals, largest_free: int, ooms: int) -> Recorded:
     peak = totals.peak
-    return Recorded(peak.allocated, peak.reserved, peak.requested, largest_free, totals.driver_allocs, totals.driver_frees, ooms)
+    return Recorded(
+        peak.allocated, peak.active, peak.reserved, peak.requested, largest_free, totals.driver_allocs, totals.driver_frees, ooms
+    )
