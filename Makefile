@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP = $(BIN)/python -m pip install -qq --disable-pip-version-check --no-warn-script-location
 NATIVE := $(shell find native CMakeLists.txt pyproject.toml -type f 2>/dev/null)
 
 .PHONY: help
@@ -10,22 +11,26 @@ help: ## list the targets
 
 # pip >= 25.1 reads dependency groups.
 $(BIN)/.tools: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install -q --group build
+	@echo "making $(VENV) with the tools that build" >&2
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) --upgrade 'pip>=25.1'
+	@$(PIP) --group build
 	@touch $@
 
 # Editable and without build isolation, so that a rebuild only compiles what changed.
 $(BIN)/.built: $(BIN)/.tools $(NATIVE)
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install -q --no-build-isolation -e .
+	@echo "building the native core: about a minute the first time on two cores" >&2
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) --no-build-isolation -e .
 	@touch $@
 
 $(BIN)/.test: $(BIN)/.built
-	$(BIN)/python -m pip install -q --group test
+	@echo "installing what the tests need" >&2
+	@$(PIP) --group test
 	@touch $@
 
 $(BIN)/.lint: $(BIN)/.built
-	$(BIN)/python -m pip install -q --group lint
+	@echo "installing what lint needs" >&2
+	@$(PIP) --group lint
 	@touch $@
 
 .PHONY: run
