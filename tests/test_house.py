@@ -94,7 +94,5 @@ def test_a_command_of_the_readme_prints_what_it_shows(command, shown):
     made = ["make", "-s", "-o", ".venv/bin/.built", *command.split()[1:]] if command.startswith("make") else command.split()
     environment = os.environ | {"COLUMNS": "100"}
     done = subprocess.run(made, cwd=ROOT, capture_output=True, text=True, timeout=120, env=environment)
-    progress = r"(forebay: [^\n]* …\n)?"
-    assert done.returncode == 0
-    assert re.fullmatch(progress, done.stderr)
+    assert (done.returncode, done.stderr) == (0, "")
     assert [line.rstrip() for line in steady(done.stdout).splitlines()] == [line.rstrip() for line in steady(shown).splitlines()]
