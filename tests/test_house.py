@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import forebay
+from forebay.calls import CALLS, stem
+from forebay.report.terms import find
 from generated import generated
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -83,6 +85,40 @@ def readme_blocks():
     """Each console block of the README: its command, and the output that it shows."""
     blocks = re.findall(r"```console\n\$ ([^\n]+)\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     return [pytest.param(command, shown, id=command) for command, shown in blocks]
+
+
+def mentions_of_explain():
+    """Each name that a source, a page or a message sends its reader to after "forebay explain"."""
+    texts = [path for part in ("src", "native", "docs", "changes") for path in (ROOT / part).rglob("*") if path.is_file()]
+    texts += [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")]
+    kept = [path for path in texts if path.suffix in {".py", ".cpp", ".hpp", ".md"}]
+    found = {name for path in kept for name in re.findall(r"forebay explain ([A-Za-z][\w-]*)", path.read_text(encoding="utf-8"))}
+    return sorted(found - {"NAME", "RULE", "alone"})
+
+
+def test_every_name_that_a_text_sends_to_explain_is_there():
+    assert "checkerboard-fragmentation" in mentions_of_explain()
+    assert [name for name in mentions_of_explain() if find(name).name != stem(name)] == []
+
+
+def test_every_gauge_of_the_design_can_be_explained():
+    names = (
+        "reserved allocated requested active pending cached releasable stranded largest_free largest_free_after_waits "
+        "largest_free_if_idle largest_servable utilisation fragmentation hits misses driver_allocs driver_frees retries ooms event_waits"
+    )
+    assert [name for name in names.split() if "gauge" not in find(name).group] == []
+
+
+def test_the_readme_counts_the_calls():
+    assert f"each of {len(CALLS)} driver calls" in (ROOT / "README.md").read_text()
+
+
+def test_make_bench_runs_every_benchmark():
+    """What a benchmark needs of another file has a name that says so: `*_peer.py`, `*_program.py`."""
+    programs = {path.name for path in (ROOT / "benchmarks").glob("*.py") if not re.search(r"_(peer|program)\.py$", path.name)}
+    run = subprocess.run(["make", "-n", "bench"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert "benchmarks/bench_*.py" in run
+    assert [name for name in programs if not name.startswith("bench_")] == []
 
 
 def test_the_readme_shows_three_commands():

@@ -61,8 +61,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         """A finding with its fingerprint. `about` names what it is about (streams, pools, regions): with the name and the sites it
         tells this finding from others of the same name.
 
-        >>> Finding.of("hidden-sync", "…", severity="error", certainty="certain", remedy="…", about=["decode"]).docs
-        'forebay explain hidden-sync'
+        >>> Finding.of("unordered-free", "…", severity="error", certainty="certain", remedy="…", about=["decode"]).docs
+        'forebay explain unordered-free'
         """
         where = list(sites)
         return cls(

@@ -259,6 +259,31 @@ def test_a_request_that_no_known_limit_refuses_is_not_tried(tmp_path, capsys):
     assert "not tried" in " ".join(whatif(capsys, path, "--settings", "forebay")[1].split())
 
 
+def one_device(count, size):
+    """A snapshot whose blocks of one size each fill a segment that was there before."""
+    at = [(1 << 47) + i * size for i in range(count)]
+    trace = [{"action": "alloc", "addr": address, "size": size, "stream": 0, "frames": []} for address in at]
+    block = {"size": size, "requested_size": size, "state": "active_allocated"}
+    whole = {"device": 0, "total_size": size, "stream": 0, "segment_type": "large", "allocated_size": size, "active_size": size}
+    return {"segments": [{**whole, "address": address, "blocks": [block]} for address in at], "device_traces": [trace]}
+
+
+def test_without_a_cap_the_device_has_no_bound(tmp_path, capsys):
+    path = tmp_path / "vast.pickle"
+    path.write_bytes(pickle.dumps(one_device(8, 1 << 40)))
+    [row] = table(capsys, path, "--settings", "forebay")["rows"]
+    assert (row["oom"], row["peak_allocated_bytes"], row["peak_reserved_bytes"]) == (False, 8 << 40, 8 << 40)
+
+
+def test_a_request_that_nobody_can_serve_is_said_of_its_file(tmp_path, capsys):
+    path = tmp_path / "absurd.pickle"
+    path.write_bytes(pickle.dumps(one_device(2, 1 << 60)))
+    for settings in ("forebay", "none"):
+        status, out, err = whatif(capsys, path, "--settings", settings)
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert err.startswith(f"forebay: {path}: ")
+
+
 SYNTHETIC = [path for path in FILES if path.name.startswith("public_synthetic_4streams")]
 
 

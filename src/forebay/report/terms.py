@@ -15,7 +15,7 @@ from forebay.calls import CALLS, Call, Law, lookup, stem
 from forebay.contract import RULES
 from forebay.doctor import INCIDENTS
 from forebay.errors import BadInput
-from forebay.gauges import GAUGES
+from forebay.gauges import GAUGES, fragmentation, utilisation
 from forebay.tape import COLUMNS, Sees, fills
 from forebay.tape.kinds import KINDS
 
@@ -102,6 +102,9 @@ def _gauges() -> Iterator[Term]:
     for gauge in GAUGES:
         derived = f" It is {gauge.derived}." if gauge.derived else ""
         yield Term(gauge.name, "gauge", f"{gauge.meaning}.{derived}\n\nUnit: {gauge.unit}.")
+    for ratio in (utilisation, fragmentation):
+        meaning = (inspect.getdoc(ratio) or "").partition(">>>")[0].strip()
+        yield Term(ratio.__name__, "gauge", f"{meaning}\n\nUnit: a share, 0 to 1.")
 
 
 def terms() -> list[Term]:

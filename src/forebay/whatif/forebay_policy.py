@@ -20,7 +20,7 @@ __all__ = ["Need", "through_our_pool"]
 
 Array = NDArray[Any]
 _CHUNK: Final = 1 << 16  # moves
-_BOUNDLESS: Final = 1 << 42  # bytes of a device that no history fills
+_BOUNDLESS: Final = 1 << 60  # bytes of a device that no history fills
 
 
 @dataclass(frozen=True, slots=True)

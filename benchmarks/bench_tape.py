@@ -1,6 +1,6 @@
 """tape: rows a second into a recording, beside pyarrow's own stream writer fed with the same columns, and bytes a row on disk.
 
-Run with `python benchmarks/tape.py`. The recorder takes rows one by one, as they happen; pyarrow is given whole batches that are
+Run with `python benchmarks/bench_tape.py`. The recorder takes rows one by one, as they happen; pyarrow is given whole batches that are
 ready, which no recorded program has: the ratio says how far a row's own path is from a bulk copy.
 """
 

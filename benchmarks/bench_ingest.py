@@ -1,6 +1,6 @@
 """ingest: a PyTorch snapshot read into a tape, beside Python's unpickler that refuses classes, in one run.
 
-    python benchmarks/ingest.py [SNAPSHOT] [--repeat N]
+    python benchmarks/bench_ingest.py [SNAPSHOT] [--repeat N]
 
 Without a snapshot the bundled example `mixed` is read. `--repeat N` makes a larger one first: its events N times over. Prints
 medians of five and their ratio: our whole way to a tape (parsed, heap settled, rows built) against the unpickler's objects.
