@@ -29,11 +29,11 @@ ROOT = Path(__file__).resolve().parent.parent
 PAIRS, ROUNDS = 50_000, 9
 
 
-def native() -> dict[str, float]:
-    """The C++ program, compiled here with the release build's flags."""
-    sources = [*ROOT.glob("native/pool/*.cpp"), *ROOT.glob("native/driver/*.cpp"), ROOT / "benchmarks/native/pool.cpp"]
+def native(name: str) -> dict[str, float]:
+    """What the C++ program of this name prints, compiled here with the release build's flags."""
+    sources = [*ROOT.glob("native/pool/*.cpp"), *ROOT.glob("native/driver/*.cpp"), ROOT / f"benchmarks/native/{name}.cpp"]
     with tempfile.TemporaryDirectory() as folder:
-        program = Path(folder) / "pool"
+        program = Path(folder) / name
         sources += ROOT.glob("native/tape/*.cpp")
         command = [
             "c++",
@@ -106,7 +106,7 @@ def main() -> None:
     over = threading.Event()
     second = threading.Thread(target=over.wait)
     second.start()
-    figures = {**native(), **from_python(), **replayed()}
+    figures = {**native("pool"), **from_python(), **replayed()}
     over.set()
     second.join()
     result = {"date": datetime.date.today().isoformat(), "machine": machine(), **figures}

@@ -118,6 +118,8 @@ def test_make_bench_runs_every_benchmark():
     programs = {path.name for path in (ROOT / "benchmarks").glob("*.py") if not re.search(r"_(peer|program)\.py$", path.name)}
     run = subprocess.run(["make", "-n", "bench"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True).stdout
     assert "benchmarks/bench_*.py" in run
+    by_python = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "benchmarks").glob("bench_*.py"))
+    assert [p.name for p in (ROOT / "benchmarks/native").glob("*.cpp") if f'native("{p.stem}")' not in by_python] == []
     assert [name for name in programs if not name.startswith("bench_")] == []
 
 
