@@ -150,6 +150,14 @@ PoolOptions options_of(std::string name, std::uint32_t index, std::optional<std:
   throw fault;
 }
 
+[[noreturn]] void unknown(const Pool& pool, nb::handle no_address) {
+  const nb::object type = nb::module_::import_("forebay.errors").attr("BadInput");
+  const std::string text = "pool " + pool.options().name + ": " + nb::cast<std::string>(nb::repr(no_address)) +
+                           " is no address; free what `alloc_address` gave, once";
+  PyErr_SetString(type.ptr(), text.c_str());
+  throw nb::python_error();
+}
+
 // A hit and a free keep the GIL: they never wait, and nothing that needs it is done under a pool's lock.
 Granted granted(Pool& pool, std::uint64_t bytes, std::uint64_t stream) {
   if (const auto hit = pool.hit(bytes, stream)) return *hit;
@@ -180,21 +188,23 @@ void bind_pools(nb::module_& m) {
           "The address of a block for `stream`. Raises PoolExhausted, Pending, DriverError.")
       .def(
           "free",
-          [](Pool& p, Address a) {
-            if (!p.free(a)) unknown(p, a);
+          [](Pool& p, nb::handle a) {
+            Address address = 0;
+            if (!nb::try_cast(a, address)) unknown(p, a);
+            if (!p.free(address)) unknown(p, address);
           },
-          "address"_a, nb::call_guard<FromPython>(),
+          "address"_a, nb::call_guard<FromPython>(), nb::sig("def free(self, address: int) -> None"),
           "Gives a block back in stream order; never waits. Raises BadInput for an unknown address.")
       .def(
           "lend",
-          [](Pool& p, Address a, std::uint64_t stream) {
-            if (!p.lend(a, stream)) unknown(p, a);
+          [](Pool& p, Address a, std::uint64_t stream, const Domain& domain) {
+            if (!p.lend(a, stream, domain)) unknown(p, a);
           },
-          "address"_a, "stream"_a, nb::call_guard<FromPython>(),
-          "`stream` uses the block too: its free waits for that stream.")
+          "address"_a, "stream"_a, "domain"_a, nb::keep_alive<1, 4>(), nb::call_guard<FromPython>(),
+          "`stream`, of that domain, uses the block too: its free waits for that stream.")
       .def("trim", &Pool::trim, Open(), "Gives wholly idle memory back to the driver; returns the bytes.")
-      .def("gauges", nb::overload_cast<>(&Pool::gauges, nb::const_), Open())
-      .def("gauges", nb::overload_cast<std::uint64_t>(&Pool::gauges, nb::const_), "stream"_a, Open())
+      .def("gauges", nb::overload_cast<>(&Pool::gauges), Open())
+      .def("gauges", nb::overload_cast<std::uint64_t>(&Pool::gauges), "stream"_a, Open())
       .def("walk", &Pool::walk, Open(), "The full check: what is wrong, or None. No other thread may be in the pool.")
       .def_prop_ro("reserved", &Pool::reserved);
 }

@@ -5,11 +5,19 @@
 
 namespace forebay {
 
-Gauges Pool::gauges() const { return collect(nullptr); }
+Gauges Pool::gauges() {
+  settle_known();
+  return collect([](const Lane&) { return true; });
+}
 
-Gauges Pool::gauges(std::uint64_t stream) const { return collect(table_.find(stream)); }
+Gauges Pool::gauges(std::uint64_t stream) {
+  settle_known();
+  return collect([lane = table_.find(stream)](const Lane& l) { return &l == lane; });
+}
 
-Gauges Pool::collect(const Lane* one) const {
+// `counts` says whose largest blocks are asked for.
+template <class Counts>
+Gauges Pool::collect(Counts counts) const {
   Gauges g;
   g.reserved = reserved();
   for (Lane* lane : lanes()) {
@@ -24,8 +32,9 @@ Gauges Pool::collect(const Lane* one) const {
     g.misses += f.misses;
     const std::uint64_t after_waits = lane->largest_after_waits();
     g.largest_free_if_idle = std::max(g.largest_free_if_idle, after_waits);
-    if (one != nullptr && lane != one) continue;
-    g.largest_free = std::max(g.largest_free, lane->largest());
+    if (!counts(*lane)) continue;
+    g.largest_free = std::max(g.largest_free,
+                              lane->largest_hit(rounding_.buckets(), [this](std::uint64_t n) { return need_of(n); }));
     g.largest_free_after_waits = std::max(g.largest_free_after_waits, after_waits);
   }
   g.active = g.allocated + g.pending;
@@ -87,7 +96,7 @@ PoolFault Pool::fault(PoolFault::Code code, std::uint64_t asked) const {
 PoolFault Pool::fault(PoolFault::Code code, const Lane& lane, const Need& need) const {
   PoolFault fault = this->fault(code, need.requested);
   fault.stream = lane.clock().name();
-  fault.gauges = gauges(lane.clock().id());
+  fault.gauges = collect([&lane](const Lane& l) { return &l == &lane; });
   return fault;
 }
 

@@ -18,9 +18,6 @@ namespace {
                              : b->next->prev == b && b->address + b->size == b->next->address);
 }
 
-// A guest is handed out whole, so it serves only requests that leave little of it.
-constexpr std::uint64_t most_for_guest(std::uint64_t bytes) { return bytes + bytes / 8; }
-
 // The frames of a range in which a block begins and ends, by place.
 struct Ends {
   std::uint64_t first, last;

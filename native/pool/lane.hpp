@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -91,13 +92,17 @@ class Lane {
   void rebind(Clock& clock);
 
   Clock& clock() const { return *clock_; }
-  std::uint64_t largest() const;              // a hit, now
-  std::uint64_t largest_after_waits() const;  // with what is pending here added to its neighbours
+  std::uint64_t largest_hit(
+      const std::vector<std::uint64_t>& buckets,
+      const std::function<Need(std::uint64_t)>& need_of) const;  // the largest request that is a hit now
+  std::uint64_t largest_after_waits() const;                     // with what is pending here added to its neighbours
   const std::vector<std::unique_ptr<Segment>>& segments() const { return segments_; }
   LaneFigures figures;
 
  private:
   friend class Walk;
+  bool serves(const Need& need) const;  // whether `take` would
+  std::uint64_t largest_hole() const;
   Block* take_slot(const Need& need);
   Block* lend(BestFit& list, std::uint64_t bytes, const Lane& to, std::size_t tries);
   Block* take_block(BestFit& list, const Need& need);

@@ -120,7 +120,27 @@ void Lane::rebind(Clock& clock) {
   }
 }
 
-std::uint64_t Lane::largest() const {
+bool Lane::serves(const Need& need) const {
+  const BestFit& list = shelves_[static_cast<std::size_t>(need.shelf)];
+  if (need.size_class) return free_slots_[*need.size_class] != nullptr || list.find(kSlabBytes) != nullptr;
+  if (list.find(need.bytes) != nullptr) return true;
+  const Block* guest = guests_.find(need.bytes);
+  return guest != nullptr && guest->size <= most_for_guest(need.bytes);
+}
+
+// A request that is served and not by the whole of a hole is one that ends at a limit: of a shelf, a class or a bucket.
+std::uint64_t Lane::largest_hit(const std::vector<std::uint64_t>& buckets,
+                                const std::function<Need(std::uint64_t)>& need_of) const {
+  std::vector<std::uint64_t> sizes = buckets;
+  sizes.insert(sizes.end(), {shelves_[0].largest(), shelves_[1].largest(), guests_.largest(), kLargestSmall});
+  for (std::size_t c = 0; c < kClassCount; ++c) sizes.push_back((c + 1) * kQuantum);
+  std::uint64_t most = 0;
+  for (const std::uint64_t size : sizes)
+    if (size > most && serves(need_of(size))) most = size;
+  return most;
+}
+
+std::uint64_t Lane::largest_hole() const {
   std::uint64_t bytes = std::max({shelves_[0].largest(), shelves_[1].largest(), guests_.largest()});
   for (std::size_t c = kClassCount; c-- > 0 && bytes < (c + 1) * kQuantum;)
     if (free_slots_[c] != nullptr) bytes = (c + 1) * kQuantum;
@@ -132,7 +152,7 @@ std::uint64_t Lane::largest_after_waits() const {
     const BlockState state = b->state.load(std::memory_order_relaxed);
     return state == BlockState::free || state == BlockState::pending;
   };
-  std::uint64_t most = largest();
+  std::uint64_t most = largest_hole();
   for (const Block* block : pending_) {
     std::uint64_t run = block->size;
     if (block->slab == nullptr && !block->away) {

@@ -50,7 +50,7 @@ Block* Pool::exhausted(Lane& lane, const Need& need) {
   give_up(lane, need);
 }
 
-// Pending blocks whose points are past become free again.
+// Pending blocks whose points are past become free again, after asking their streams.
 void Pool::settle() {
   for (Lane* lane : lanes()) {
     std::vector<Point> points;
@@ -60,9 +60,17 @@ void Pool::settle() {
       points = lane->awaited();
     }
     for (const Point& p : points) p.clock->reached(p.epoch);
+  }
+  settle_known();
+}
+
+// The same without asking.
+void Pool::settle_known() {
+  for (Lane* lane : lanes()) {
     std::vector<Block*> ripe;
     {
       std::lock_guard lock(lane->mutex);
+      lane->drain();
       ripe = lane->ripe();
     }
     if (options_.tape != nullptr)

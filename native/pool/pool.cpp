@@ -83,8 +83,10 @@ bool Pool::free(Address address) {
   return true;
 }
 
-bool Pool::lend(Address address, std::uint64_t stream) {
-  Clock* clock = domain_.clock(stream);
+bool Pool::lend(Address address, std::uint64_t stream) { return lend(address, stream, domain_); }
+
+bool Pool::lend(Address address, std::uint64_t stream, const Domain& peer) {
+  Clock* clock = peer.clock(stream);
   if (clock == nullptr) throw fault(PoolFault::Code::unknown_stream, stream);
   Block* block = map_.find(address);
   if (block == nullptr) return false;

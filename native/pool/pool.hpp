@@ -68,14 +68,17 @@ class Pool {
   bool free(Address address);
   // `stream` uses the block too (record_stream): its free waits for that stream as well. False: no live block.
   bool lend(Address address, std::uint64_t stream);
+  // The same for a stream of another device, which adopted it and outlives this pool.
+  bool lend(Address address, std::uint64_t stream, const Domain& peer);
 
   // Gives wholly idle memory back to the driver; returns the bytes that left the pool. Waits for the work that used it:
   // as the driver's free does, or for frames at most the wait limit, and then for what is complete.
   std::uint64_t trim();
 
-  // The figures now; `largest_free` and `largest_free_after_waits` are the given stream's, without one the best of all.
-  Gauges gauges() const;
-  Gauges gauges(std::uint64_t stream) const;
+  // The figures now, after taking back what the host knows complete; no driver call but for the device's free bytes.
+  // `largest_free` and `largest_free_after_waits` are the given stream's, without one the best of all.
+  Gauges gauges();
+  Gauges gauges(std::uint64_t stream);
   std::uint64_t reserved() const { return budget_.reserved(); }
   const PoolOptions& options() const { return options_; }
   Domain& domain() const { return domain_; }
@@ -107,6 +110,7 @@ class Pool {
   Block* borrow(Lane& from, Epoch epoch_of, Lend lend);
   Block* grow(Lane& lane, const Need& need);
   void settle();
+  void settle_known();
   void expel_guests();
   void wait_for_frees(const Lane& lane, const Need& need);
   std::vector<Point> awaited_points(const Need& need) const;
@@ -119,7 +123,8 @@ class Pool {
   PoolFault fault(PoolFault::Code code, const Lane& lane, const Need& need) const;
   [[noreturn]] void refuse_dead() const;
   Verdict verdict(const Gauges& gauges, const Need& need) const;
-  Gauges collect(const Lane* one) const;
+  template <class Counts>
+  Gauges collect(Counts counts) const;
   std::uint64_t growth_room(std::uint64_t releasable) const;
   std::uint64_t siblings_idle() const;
   void tell(Kind kind, const Block& block, const Clock& clock) const;

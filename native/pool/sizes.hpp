@@ -35,6 +35,9 @@ struct Need {
 
 constexpr std::uint64_t round_up(std::uint64_t n, std::uint64_t step) { return (n + step - 1) / step * step; }
 
+// A guest of another stream is handed out whole, so it serves only requests that leave little of it.
+constexpr std::uint64_t most_for_guest(std::uint64_t bytes) { return bytes + bytes / 8; }
+
 constexpr Need need_of(std::uint64_t requested, std::uint64_t rounded) {
   Need need{requested, rounded, rounded <= kLargestSmall ? Shelf::small : Shelf::large, std::nullopt};
   if (rounded <= kLargestClass) need.size_class = static_cast<std::uint8_t>(rounded / kQuantum - 1);
@@ -63,6 +66,7 @@ class Rounding {
     const auto bucket = std::lower_bound(buckets_.begin(), buckets_.end(), plain);
     return need_of(requested, bucket == buckets_.end() ? plain : *bucket);
   }
+  const std::vector<std::uint64_t>& buckets() const { return buckets_; }
 
  private:
   std::vector<std::uint64_t> buckets_;

@@ -266,7 +266,7 @@ def test_what_cannot_be_asked(device, stream):
         sequence.fork(stream)
     with pytest.raises(BadInput, match="of a page of 4096 bytes"):
         sequence.page(0, np.uint8, PAGE, 1)
-    with pytest.raises(BadInput, match="grow by -1"):
+    with pytest.raises(BadInput, match="grow: -1 is out of range"):
         sequence.grow(-1, stream)
     with pytest.raises(BadInput, match="use a pool of its own device"):
         pool.open(SimDevice("1MiB").default_stream)

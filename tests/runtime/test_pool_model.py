@@ -22,7 +22,7 @@ SIZES = st.one_of(st.integers(1, 5000), st.integers(1, 300_000), st.integers(1, 
 
 
 def faulty_of(device: SimDevice) -> FaultyDriver:
-    return device._machine.faulty
+    return device.machine.faulty
 
 
 @dataclass

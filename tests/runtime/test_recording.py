@@ -1,14 +1,16 @@
 """What a recording holds: each call a row, in order, with its stream, event, bytes, times and status."""
 
+import os
 import sys
 
 import numpy as np
+import polars
 import pytest
 
 from forebay import region
 from forebay.errors import BadInput, DriverError
 from forebay.runtime import Pool, SimDevice, recording
-from forebay.tape import Flag, Kind, Mode, Space, StreamClass
+from forebay.tape import Flag, Kind, Mode, Sees, Space, StreamClass
 from forebay.tape.file import read
 
 
@@ -120,11 +122,52 @@ def test_the_host_says_what_it_touches():
 
 def test_a_recording_to_a_file_is_the_same_tape(tmp_path):
     device = SimDevice("64MiB")
-    with recording(tmp_path / "run.arrows") as run:
+    path = tmp_path / "run.arrow"
+    with recording(path) as run:
         program(device)
-    tape = read(tmp_path / "run.arrows")
+        assert path.read_bytes()[:4] == b"\xff\xff\xff\xff"  # a stream, which opens after a kill
+        mode = path.stat().st_mode
+    tape = read(path)
     assert len(tape) == len(run.tape) == 12
     assert tape.sees == run.tape.sees
+    assert tape.provenance["complete"]
+    assert path.read_bytes()[:6] == b"ARROW1"
+    assert ([p.name for p in tmp_path.iterdir()], path.stat().st_mode) == ([path.name], mode)
+    kinds = polars.read_ipc(path)["kind"].cast(polars.String).to_list()
+    assert kinds == [Kind(k).name for k in tape.columns["kind"]]
+
+
+def test_a_recording_that_cannot_be_closed_stays_the_stream_that_it_was(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    path, run = tmp_path / "run.arrow", recording(tmp_path / "run.arrow")
+    run.__enter__()
+    program(SimDevice("64MiB"))
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(BadInput, match="No space left on device"):
+        run.__exit__(None, None, None)
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+    assert len(read(path)) == len(run.tape) == 12
+
+
+def test_pools_are_on_the_tape_and_seen(tmp_path):
+    device = SimDevice("64MiB")
+    stream, other, pool = device.stream("s"), device.stream("t"), Pool(device, "kv", consumer="attention")
+    with recording() as run:
+        block = pool.alloc(1000, stream)
+        other.launch(lambda a: None, [block])
+        block.free()
+        device.synchronize()
+        assert pool.gauges().pending == 0
+    tape, of_pool = run.tape, (Kind.alloc, Kind.lend, Kind.free, Kind.reclaim)
+    rows = tape.where(*of_pool)
+    assert [Kind(k) for k in tape.columns["kind"][rows]] == list(of_pool)
+    assert set(tape.columns["address"][rows].tolist()) == {block.address}
+    assert set(tape.columns["size"][rows].tolist()) == {1024}
+    assert [tape.sides.streams[s].name for s in tape.columns["stream"][rows]] == ["s", "t", "s", "s"]
+    assert {(tape.sides.pools[p].name, tape.sides.pools[p].consumer) for p in tape.columns["pool"][rows]} == {("kv", "attention")}
+    assert {Sees.ALLOCS, Sees.LENDS, Sees.EDGES, Sees.USES} <= tape.sees
 
 
 def test_only_one_recording_at_a_time():

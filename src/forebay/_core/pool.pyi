@@ -167,8 +167,10 @@ class Pool:
         Gives a block back in stream order; never waits. Raises BadInput for an unknown address.
         """
 
-    def lend(self, address: int, stream: int) -> None:
-        """`stream` uses the block too: its free waits for that stream."""
+    def lend(self, address: int, stream: int, domain: Domain) -> None:
+        """
+        `stream`, of that domain, uses the block too: its free waits for that stream.
+        """
 
     def trim(self) -> int:
         """Gives wholly idle memory back to the driver; returns the bytes."""

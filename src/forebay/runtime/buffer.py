@@ -17,6 +17,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from forebay._core.driver import LentBytes
 from forebay.errors import BadInput
+from forebay.runtime.arguments import count, layout
 from forebay.tape.events import Space
 
 if TYPE_CHECKING:
@@ -52,11 +53,10 @@ class Buffer:
 
         Raises BadInput where it does not fit, or the buffer was freed.
         """
-        kind = np.dtype(dtype)
-        sides = (shape,) if isinstance(shape, int) else tuple(shape)
-        nbytes = kind.itemsize * math.prod(sides)
+        kind, sides, nbytes = layout(dtype, shape)
         self._require_live()
-        if offset < 0 or offset + nbytes > self.nbytes:
+        offset = count(offset, "offset")
+        if offset + nbytes > self.nbytes:
             raise BadInput(f"array {kind} {sides} at byte {offset} needs {offset + nbytes} bytes; the buffer has {self.nbytes}")
         return Array(self, self.address + offset, nbytes, kind, sides)
 
@@ -65,15 +65,16 @@ class Buffer:
         return self.array(np.uint8, self.nbytes)
 
     def numpy(self, dtype: DTypeLike = np.uint8, shape: int | Sequence[int] | None = None) -> NDArray[Any]:
-        """Pinned memory as the host sees it, writable, good until the free. Reads and writes through it are not recorded:
-        `SimDevice.host_access` says them. Raises BadInput for device memory.
+        """Pinned memory as the host sees it, writable; without a shape all of it. What it shows is the buffer's until the free.
+        Reads and writes through it are not recorded: `SimDevice.host_access` says them. Raises BadInput for device memory.
         """
         self._require_live()
         if self.space != Space.pinned:
             raise BadInput("only pinned memory has a host view; copy device memory to the host with Stream.copy")
         refuse_in_kernel(self)
-        view = view_of(self.device.driver.host_memory(self.address, self.nbytes), dtype)
-        return view if shape is None else view.reshape(shape)
+        kind, _, itemsize = layout(dtype, ())
+        array = self.array(kind, self.nbytes // itemsize if shape is None else shape)
+        return view_of(self.device.driver.host_memory(self.address, self.nbytes), kind, array.shape)
 
     def free(self) -> None:
         """Gives the bytes back to whoever handed them out; a second call does nothing."""
@@ -121,9 +122,10 @@ def refuse_in_kernel(reached: Buffer | Array) -> None:
         )
 
 
-def view_of(lent: LentBytes, dtype: DTypeLike) -> NDArray[Any]:
-    """The lent bytes as a flat NumPy array; writeable where they are."""
-    return np.frombuffer(cast("memoryview", lent), np.dtype(dtype))  # stubs cannot say that a class has the buffer protocol
+def view_of(lent: LentBytes, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """The first of the lent bytes as a NumPy array; writeable where they are."""
+    data = cast("memoryview", lent)  # stubs cannot say that a class has the buffer protocol
+    return np.frombuffer(data, dtype, math.prod(shape)).reshape(shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,12 +139,13 @@ class Array:
     shape: tuple[int, ...]
 
     def __getitem__(self, rows: slice | int) -> Array:
-        """Rows along the first axis, without a copy. Raises BadInput for a step, IndexError outside."""
-        count = self.shape[0]
+        """Rows along the first axis, without a copy. Raises BadInput for a step or for what has no rows, IndexError outside."""
+        if not self.shape or not isinstance(rows, int | slice):
+            raise BadInput(f"array {self.shape}[{rows!r}]: only rows of the first axis can be cut, by a number or a run")
         if isinstance(rows, int):
-            start = range(count)[rows]
+            start = range(self.shape[0])[rows]
             return self._cut(start, self.shape[1:])
-        start, stop, step = rows.indices(count)
+        start, stop, step = rows.indices(self.shape[0])
         if step != 1:
             raise BadInput("an array is cut into runs of rows: step must be 1")
         return self._cut(start, (max(stop - start, 0), *self.shape[1:]))

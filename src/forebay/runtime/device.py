@@ -12,15 +12,17 @@ from typing import Literal
 from forebay._core.driver import Account, Driver, FaultyDriver, PoolRows, SimDriver, Status, StreamKind, TapedDriver
 from forebay._core.pool import Domain
 from forebay.errors import BadInput, DriverError
+from forebay.runtime.arguments import byte_count, label
+from forebay.runtime.arguments import count as _count
 from forebay.runtime.buffer import Array, Buffer
 from forebay.runtime.recorder import tape_when_recording
 from forebay.runtime.schedule import Schedule
 from forebay.runtime.stream import Event, Failure, Stream
 from forebay.tape.events import Mode, Space
-from forebay.units import parse_size
 
 __all__ = ["SimDevice"]
 
+_MOST_DEVICES, _LONGEST_NS = 256, 2**62  # addresses of one machine; a clock that cannot wrap
 _LEGACY, _PER_THREAD = 1, 2  # the handles that every device has (native/driver/port.hpp)
 
 
@@ -40,7 +42,7 @@ class SimDevice:
         schedule: Schedule | str | None = None,
         cost: str = "guide",
     ) -> None:
-        self._join(_Machine([_bytes(capacity)], _schedule(seed, schedule), cost), 0)
+        self._join(_Machine([byte_count(capacity, "capacity")], _schedule(seed, schedule), cost), 0)
 
     @classmethod
     def many(
@@ -53,23 +55,31 @@ class SimDevice:
         cost: str = "guide",
     ) -> tuple[SimDevice, ...]:
         """`count` devices of one machine: they share its host threads and its pinned memory, and can wait for each other."""
-        machine = _Machine([_bytes(capacity)] * count, _schedule(seed, schedule), cost)
-        devices = tuple(cls.__new__(cls) for _ in range(count))
+        number = _count(count, "devices", 1, _MOST_DEVICES)
+        machine = _Machine([byte_count(capacity, "capacity")] * number, _schedule(seed, schedule), cost)
+        devices = tuple(cls.__new__(cls) for _ in range(number))
         for index, device in enumerate(devices):
             device._join(machine, index)
         return devices
 
     def _join(self, machine: _Machine, index: int) -> None:
-        self._machine, self.index = machine, index
+        self.machine, self.index = machine, index
         self.driver: Driver = machine.driver
         self.failure = Failure()
         self.domain = Domain(machine.driver, index, machine.sim)  # what the device's pools know of its streams
-        self._call = _Call(self.driver, self.failure, self.domain)
+        self._call = _DeviceCall(self.driver, self.failure, self.domain)
+        self._host_call = _Call(self.driver, self.failure)
         self.default_stream = Stream(self, "default", _LEGACY, owned=False)
 
     def stream(self, name: str, *, kind: Literal["blocking", "nonblocking"] = "blocking", priority: int = 0) -> Stream:
-        """A new stream. A blocking one is ordered with the legacy default stream, a non-blocking one is not."""
-        self._machine.taped.name_next_stream(name)
+        """A new stream. A blocking one is ordered with the legacy default stream, a non-blocking one is not.
+
+        Raises BadInput for a name that is no text, a kind that is none, and a priority beyond 32 bits; DriverError.
+        """
+        if kind not in ("blocking", "nonblocking"):
+            raise BadInput(f"stream kind {kind!r}: there are blocking and nonblocking")
+        name, priority = label(name, "stream name"), _count(priority, "priority", -(2**31), 2**31 - 1)
+        self.machine.taped.name_next_stream(name)
         with self.call() as driver:
             handle = driver.stream_create(self.index, StreamKind[kind], priority)
         return Stream(self, name, handle, owned=True)
@@ -83,14 +93,16 @@ class SimDevice:
         return Event(self)
 
     def malloc(self, nbytes: int) -> Buffer:
-        """Driver memory (cuMemAlloc), slow as that is. Its free waits for the whole device. Raises DriverError."""
+        """Driver memory (cuMemAlloc), slow as that is. Its free waits for the whole device. Raises BadInput, DriverError."""
+        nbytes = _count(nbytes, "malloc", 1)
         with self.call() as driver:
             address = driver.malloc(self.index, nbytes)
         return Buffer(self, address, nbytes, self._free)
 
     def host_alloc(self, nbytes: int) -> Buffer:
-        """Pinned host memory from the driver (cuMemHostAlloc). Its free waits for every device. Raises DriverError."""
-        with self.call() as driver:
+        """Pinned host memory from the driver (cuMemHostAlloc). Its free waits for every device. Raises BadInput, DriverError."""
+        nbytes = _count(nbytes, "host_alloc", 1)
+        with self._host_call as driver:
             address = driver.host_alloc(nbytes)
         return Buffer(self, address, nbytes, self._host_free, Space.pinned)
 
@@ -107,31 +119,31 @@ class SimDevice:
         return self.driver.now_ns()
 
     def spend(self, ns: int) -> None:
-        """Host work of `ns` nanoseconds on the calling thread's virtual clock."""
-        self._machine.sim.spend(ns)
+        """Host work of `ns` nanoseconds on the calling thread's virtual clock. Raises BadInput for less than none."""
+        self.machine.sim.spend(_count(ns, "spend", most=_LONGEST_NS))
 
     def host_access(self, reads: Sequence[Array | Buffer] = (), writes: Sequence[Array | Buffer] = ()) -> None:
         """The host reads and writes these pinned bytes now. Issued work may have run by this moment, or not; a recording gets a row a
         range.
         """
-        self._machine.sim.host_access()
+        self.machine.sim.host_access()
         for touched, mode in ((reads, Mode.read), (writes, Mode.write)):
             for pinned in touched:
-                self._machine.taped.host_access(pinned.address, pinned.nbytes, mode)
+                self.machine.taped.host_access(pinned.address, pinned.nbytes, mode)
 
     def pool_rows(self, name: str, consumer: str | None, kind: str, space: Space) -> PoolRows:
         """Where a pool of this device tells what it hands out and takes back: every recording has it then."""
-        return PoolRows(self._machine.taped, self.index, name, consumer, kind, space.name)
+        return PoolRows(self.machine.taped, self.index, name, consumer, kind, space.name)
 
     @property
     def driver_calls(self) -> dict[str, int]:
         """Driver calls so far by name, of every device of the machine."""
-        return self._machine.faulty.counts()
+        return self.machine.faulty.counts()
 
     @property
     def account(self) -> Account:
         """What lives on the device now, by the device's own account: bytes used, frames, mappings, segments, streams, events."""
-        return self._machine.sim.account(self.index)
+        return self.machine.sim.account(self.index)
 
     def fail(
         self, call: str | Sequence[str] | None = None, nth: int = 1, status: str = "out_of_memory", *, always: bool = False
@@ -140,11 +152,12 @@ class SimDevice:
 
         Plans follow one another: the next begins to count when the one before it struck. Raises BadInput for unknown names.
         """
-        names = [] if call is None else [call] if isinstance(call, str) else list(call)
-        if status not in Status.__members__:
+        names = [label(name, "call") for name in ([] if call is None else [call] if isinstance(call, str) else call)]
+        nth = _count(nth, "nth", 1)
+        if label(status, "status") not in Status.__members__:
             raise BadInput(f"no such status: {status!r}; there are {', '.join(Status.__members__)}")
         try:
-            self._machine.faulty.plan(names, nth, Status[status], always=always)
+            self.machine.faulty.plan(names, nth, Status[status], always=always)
         except ValueError as error:
             raise BadInput(str(error)) from None
 
@@ -166,7 +179,7 @@ class SimDevice:
             driver.free(self.index, buffer.address)
 
     def _host_free(self, buffer: Buffer) -> None:
-        with self.call() as driver:
+        with self._host_call as driver:
             driver.host_free(buffer.address)
 
     def __repr__(self) -> str:
@@ -176,10 +189,10 @@ class SimDevice:
 class _Call:
     """Enters a device's driver. One for all calls of the device: it holds nothing of the single call."""
 
-    __slots__ = ("domain", "driver", "failure")
+    __slots__ = ("driver", "failure")
 
-    def __init__(self, driver: Driver, failure: Failure, domain: Domain) -> None:
-        self.driver, self.failure, self.domain = driver, failure, domain
+    def __init__(self, driver: Driver, failure: Failure) -> None:
+        self.driver, self.failure = driver, failure
 
     def __enter__(self) -> Driver:
         return self.driver
@@ -187,6 +200,19 @@ class _Call:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, DriverError) and error.status == Status.launch_failed:
             error.__cause__ = self.failure.error
+
+
+class _DeviceCall(_Call):
+    """The same for calls on one device: its pools hear of a sticky error, whoever met it."""
+
+    __slots__ = ("domain",)
+
+    def __init__(self, driver: Driver, failure: Failure, domain: Domain) -> None:
+        super().__init__(driver, failure)
+        self.domain = domain
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        super().__exit__(kind, error, trace)
         if isinstance(error, DriverError) and error.sticky:
             self.domain.note(error.status)
 
@@ -211,14 +237,5 @@ def _schedule(seed: int | None, schedule: Schedule | str | None) -> Schedule:
     if seed is not None and schedule is not None:
         raise BadInput(f"seed {seed} and schedule {str(schedule)!r}: give one of them")
     if schedule is None:
-        return Schedule(seed=seed)
+        return Schedule(seed=None if seed is None else _count(seed, "seed", most=2**64 - 1))
     return Schedule.parse(schedule) if isinstance(schedule, str) else schedule
-
-
-def _bytes(capacity: int | str) -> int:
-    if isinstance(capacity, int):
-        return capacity
-    try:
-        return parse_size(capacity)
-    except ValueError as error:
-        raise BadInput(str(error)) from None

@@ -16,13 +16,16 @@ from forebay._core.paged import Sequence as NativeSequence
 from forebay._core.pool import Gauges
 from forebay._core.tape import Sink
 from forebay.errors import BadInput, ForebayError
+from forebay.runtime.arguments import byte_count, count, label, nanoseconds
 from forebay.runtime.buffer import Array, Buffer
 from forebay.runtime.device import SimDevice
 from forebay.runtime.stream import Stream
 from forebay.tape.events import Space
-from forebay.units import parse_size, size
+from forebay.units import size
 
 __all__ = ["PagedPool", "Sequence"]
+
+_MOST_TOKENS = 2**32 - 1
 
 _numbers = itertools.count(1 << 16)  # apart from the segment pools'
 
@@ -49,19 +52,18 @@ class PagedPool:
         tape: Sink | None = None,
         index: int | None = None,
     ) -> None:
-        self.device, self.name, self.consumer = device, name, consumer
-        self.page_bytes, self.page_tokens = page_bytes, page_tokens
-        self.pages = _pages(name, limit, page_bytes, page_tokens)
-        if wait_limit < 0:
-            raise BadInput(f"pool {name}: wait_limit must not be negative")
+        self.device, self.name, self.consumer = device, label(name, "pool name"), consumer
+        self.page_bytes = count(page_bytes, f"pool {name}: page_bytes", 1)
+        self.page_tokens = count(page_tokens, f"pool {name}: page_tokens", 1, _MOST_TOKENS)
+        self.pages = _pages(name, byte_count(limit, f"pool {name}: limit"), self.page_bytes, self.page_tokens)
         self._native = NativePagedPool(
             device.domain,
             name,
             page_bytes=page_bytes,
             pages=self.pages,
             page_tokens=page_tokens,
-            index=next(_numbers) if index is None else index,
-            wait_limit_ns=round(wait_limit * 1e9),
+            index=next(_numbers) if index is None else count(index, f"pool {name}: index", most=2**32 - 1),
+            wait_limit_ns=nanoseconds(wait_limit, f"pool {name}: wait_limit"),
             tape=tape or device.pool_rows(name, consumer, "paged", Space.device),
         )
 
@@ -70,7 +72,7 @@ class PagedPool:
 
         Only whole pages are found; `written` says how many tokens that are. They need not be computed again.
         """
-        return Sequence(self, self._native.open(np.asarray(tokens, np.uint32), self._id(stream)))
+        return Sequence(self, self._native.open(_tokens(self.name, tokens), self._id(stream)))
 
     def available(self, stream: Stream) -> int:
         """Pages that work on `stream` can have without a wait. Asks the other streams how far they got."""
@@ -78,9 +80,7 @@ class PagedPool:
 
     def cap(self, pages: int) -> None:
         """From now on at most `pages` pages live at once. Raises BadInput for a negative number."""
-        if pages < 0:
-            raise BadInput(f"pool {self.name}: a cap of {pages} pages; give 0 or more")
-        self._native.limit(min(pages, self.pages))
+        self._native.limit(min(count(pages, f"pool {self.name}: cap"), self.pages))
 
     def gauges(self, stream: Stream | None = None) -> Gauges:
         """The figures now (forebay.gauges), in bytes of whole pages: a table needs no two of them side by side."""
@@ -92,6 +92,8 @@ class PagedPool:
             raise ForebayError(f"pool {self.name}: {broken}; this is a defect of forebay, please report it")
 
     def _id(self, stream: Stream) -> int:
+        if not isinstance(stream, Stream):
+            raise BadInput(f"pool {self.name}: {type(stream).__name__} is no stream; give the one whose work uses the pages")
         if stream.device is not self.device:
             raise BadInput(f"pool {self.name} is on device {self.device.index}, {stream!r} is not; use a pool of its own device")
         return stream.id
@@ -130,8 +132,7 @@ class Sequence:
         Raises PoolExhausted with figures and verdict, Pending, DriverError; the sequence is then as it was. BadInput for a
         negative number.
         """
-        if tokens < 0:
-            raise BadInput(f"pool {self.pool.name}: grow by {tokens} tokens; give 0 or more")
+        tokens = count(tokens, f"pool {self.pool.name}: grow", most=_MOST_TOKENS)
         self._live().grow(tokens, self.pool._id(stream))
 
     def commit(self, tokens: Tokens, stream: Stream) -> None:
@@ -139,7 +140,7 @@ class Sequence:
 
         Raises BadInput where there is less room.
         """
-        if not self._live().commit(np.asarray(tokens, np.uint32), self.pool._id(stream)):
+        if not self._live().commit(_tokens(self.pool.name, tokens), self.pool._id(stream)):
             room = self.room - self.written
             raise BadInput(f"pool {self.pool.name}: commit of {len(tokens)} tokens into room for {room}; grow the sequence first")
 
@@ -156,8 +157,11 @@ class Sequence:
 
         The sequence remembers the streams that it is used on. Raises BadInput where it does not fit the page.
         """
-        array = self._bytes.array(dtype, shape, self.table[index] * self.pool.page_bytes + offset)
-        if offset < 0 or offset + array.nbytes > self.pool.page_bytes:
+        pages, offset = self.table, count(offset, "offset")
+        if not isinstance(index, int) or not -len(pages) <= index < len(pages):
+            raise BadInput(f"pool {self.pool.name}: page {index!r} of a sequence of {len(pages)} pages; grow it first")
+        array = self._bytes.array(dtype, shape, pages[index] * self.pool.page_bytes + offset)
+        if offset + array.nbytes > self.pool.page_bytes:
             raise BadInput(f"array of {array.nbytes} bytes at byte {offset} of a page of {self.pool.page_bytes} bytes")
         return array
 
@@ -182,13 +186,19 @@ class Sequence:
         return "Sequence(finished)" if self._bytes.freed else f"Sequence({self.room} tokens on {len(self.table)} pages)"
 
 
-def _pages(name: str, limit: int | str, page_bytes: int, page_tokens: int) -> int:
-    if page_bytes <= 0 or page_tokens <= 0 or page_bytes % page_tokens:
-        raise BadInput(f"pool {name}: pages of {page_bytes} bytes for {page_tokens} tokens; give a whole number of bytes a token")
+def _tokens(name: str, tokens: Tokens) -> NDArray[np.uint32]:
     try:
-        nbytes = parse_size(limit) if isinstance(limit, str) else limit
-    except ValueError as error:
-        raise BadInput(str(error)) from None
+        array = np.asarray(tokens, np.uint32)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BadInput(f"pool {name}: tokens are numbers from 0 to {_MOST_TOKENS} ({error})") from None
+    if array.ndim != 1:
+        raise BadInput(f"pool {name}: tokens of shape {array.shape}; give a row of numbers")
+    return np.ascontiguousarray(array)
+
+
+def _pages(name: str, nbytes: int, page_bytes: int, page_tokens: int) -> int:
+    if page_bytes % page_tokens:
+        raise BadInput(f"pool {name}: pages of {page_bytes} bytes for {page_tokens} tokens; give a whole number of bytes a token")
     if nbytes < page_bytes:
         raise BadInput(f"pool {name}: {size(nbytes)} hold no page of {size(page_bytes)}; raise the limit")
-    return nbytes // page_bytes
+    return min(nbytes // page_bytes, 2**32 - 2)  # pages are numbered in 32 bits

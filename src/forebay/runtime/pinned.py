@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from forebay._core.pool import Gauges
+from forebay.runtime.arguments import label
 from forebay.runtime.buffer import Buffer
 from forebay.runtime.device import SimDevice
 from forebay.runtime.pool import Pool
@@ -40,7 +41,7 @@ class PinnedPool:
         *,
         wait_limit: float = 10.0,
     ) -> None:
-        self.device, self.name, self.consumer = device, name, consumer
+        self.device, self.name, self.consumer = device, label(name, "pool name"), consumer
         self._host = device.stream(f"{name} (host)", kind="nonblocking")
         self._blocks = _PinnedBlocks(device, name, limit, buckets, consumer, wait_limit=wait_limit)
         self.trim = self._blocks.trim  # () -> bytes given back to the driver; waits as the driver's free does

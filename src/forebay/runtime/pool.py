@@ -14,11 +14,12 @@ from forebay._core.pool import Pool as NativePool
 from forebay._core.tape import Sink
 from forebay.errors import BadInput, DriverError, ForebayError, Pending, PoolExhausted
 from forebay.gauges import GAUGES
+from forebay.runtime.arguments import MOST, byte_count, count, label, nanoseconds
 from forebay.runtime.buffer import Buffer
 from forebay.runtime.device import SimDevice
 from forebay.runtime.stream import Stream
 from forebay.tape.events import Space
-from forebay.units import duration, parse_size, size
+from forebay.units import duration, size
 
 __all__ = ["Pool"]
 
@@ -53,19 +54,20 @@ class Pool:
         tape: Sink | None = None,
         index: int | None = None,
     ) -> None:
-        self.device, self.name, self.consumer = device, name, consumer
-        self.limit = _bytes(limit)
+        self.device, self.name, self.consumer = device, label(name, "pool name"), consumer
+        self.limit = None if limit is None else byte_count(limit, f"pool {name}: limit")
+        wait_limit_ns = nanoseconds(wait_limit, f"pool {name}: wait_limit")
+        if consumer is not None:
+            label(consumer, f"pool {name}: consumer")
         if growth not in GrowBy.__members__:
             raise BadInput(f"pool {name}: no such growth: {growth!r}; there are {', '.join(GrowBy.__members__)}")
-        if wait_limit < 0 or any(b <= 0 for b in buckets):
-            raise BadInput(f"pool {name}: wait_limit must not be negative, buckets must be positive byte counts")
         self._native = NativePool(
             device.domain,
             name,
-            index=next(_numbers) if index is None else index,
+            index=next(_numbers) if index is None else count(index, f"pool {name}: index", most=2**32 - 1),
             limit=self.limit,
-            buckets=list(buckets),
-            wait_limit_ns=round(wait_limit * 1e9),
+            buckets=[count(b, f"pool {name}: bucket", 1) for b in buckets],
+            wait_limit_ns=wait_limit_ns,
             idle_shared=gives_back,
             tape=tape or device.pool_rows(name, consumer, "pinned" if self._space == Space.pinned else growth, self._space),
             space=self._space,
@@ -77,32 +79,41 @@ class Pool:
 
     def alloc(self, nbytes: int, stream: Stream) -> Buffer:
         """A buffer that work on `stream` may use from now on; its free is ordered after every stream that used it."""
-        return Buffer(self.device, self.alloc_address(nbytes, stream), nbytes, self._release, self._space)
+        return Buffer(self.device, self.alloc_address(nbytes, stream), int(nbytes), self._release, self._space)
 
     def alloc_address(self, nbytes: int, stream: Stream) -> int:
         """The same without a buffer: whoever takes it gives it back with `free_address`, after `lend_address` for other streams."""
-        if nbytes <= 0:
-            raise BadInput(f"pool {self.name}: asked {nbytes} bytes; ask for at least one")
-        if stream.device is not self.device:
+        if type(nbytes) is not int or not 0 < nbytes <= MOST:
+            nbytes = count(nbytes, f"pool {self.name}: bytes asked", 1)
+        if not isinstance(stream, Stream) or stream.device is not self.device:
             raise self._elsewhere(stream)
         return self._alloc(nbytes, stream.id)
 
     def lend_address(self, address: int, stream: Stream) -> None:
-        """`stream` uses the block too: its free waits for that stream as well. Raises BadInput for an unknown address."""
-        if stream.device is not self.device:
+        """`stream` uses the block too: its free waits for that stream as well. It may be another device's of the same machine.
+
+        Raises BadInput for an unknown address and for a stream of another machine.
+        """
+        if not isinstance(stream, Stream) or stream.machine is not self.device.machine:
             raise self._elsewhere(stream)
-        self._native.lend(address, stream.id)
+        self._native.lend(count(address, f"pool {self.name}: address"), stream.id, stream.device.domain)
 
     def gauges(self, stream: Stream | None = None) -> Gauges:
         """The figures now (forebay.gauges); `largest_free` and `largest_free_after_waits` of the stream, else of the best one."""
-        return self._native.gauges() if stream is None else self._native.gauges(stream.id)
+        if stream is None:
+            return self._native.gauges()
+        if not isinstance(stream, Stream) or stream.device is not self.device:
+            raise self._elsewhere(stream)
+        return self._native.gauges(stream.id)
 
     def walk(self) -> None:
         """Checks the pool's whole structure. Raises ForebayError, naming what does not hold: a defect of forebay."""
         if broken := self._native.walk():
             raise ForebayError(f"pool {self.name}: {broken}; this is a defect of forebay, please report it")
 
-    def _elsewhere(self, stream: Stream) -> BadInput:
+    def _elsewhere(self, stream: object) -> BadInput:
+        if not isinstance(stream, Stream):
+            return BadInput(f"pool {self.name}: {type(stream).__name__} is no stream; give the one whose work uses the block")
         return BadInput(f"pool {self.name} is on another device than {stream!r}; use a pool of the stream's device")
 
     def _release(self, buffer: Buffer) -> None:
@@ -121,6 +132,12 @@ _REMEDY = {
     "fragmented": "fragmented, not full. Give this consumer its own pool, or see `forebay explain checkerboard-fragmentation`",
     "pending": "freed bytes would do, but streams still use them. Synchronise those streams, or allow the pool to wait",
     "stranded": "idle bytes would do, but other streams or pools hold them. Let them give back, or trim them",
+}
+
+# By status: not initialised, as everything is in a forked child, and deinitialised.
+_OVER = {
+    3: "this process was forked and can never use its parent's device. Make devices and pools after the fork, or start with spawn",
+    4: "the driver was shut down: nothing can be allocated any more in this process",
 }
 
 
@@ -152,9 +169,9 @@ def error_of(
         )
         return Pending(text, streams=tuple(awaited))
     if code == "driver":
-        advice = "the device is lost: make a new one" if sticky else "the pool is as it was: try again"
+        advice = _OVER.get(status, "the device is lost: make a new one" if sticky else "the pool is as it was: try again")
         text = f"pool {pool}: {call} answered {status_name} ({status}); {advice}"
-        return DriverError(text, call=call, status=status, sticky=sticky)
+        return DriverError(text, call=call, status=status, sticky=sticky or status in _OVER)
     if code == "unknown_stream":
         return BadInput(f"pool {pool}: stream {asked} is not known or was closed; use an open stream of the pool's device")
     if code == "unknown_address":
@@ -173,12 +190,3 @@ def _figures(g: Gauges, limit: int | None) -> str:
 
 def _values(g: Gauges) -> dict[str, int]:
     return {gauge.name: getattr(g, gauge.name) for gauge in GAUGES}
-
-
-def _bytes(limit: int | str | None) -> int | None:
-    if not isinstance(limit, str):
-        return limit
-    try:
-        return parse_size(limit)
-    except ValueError as error:
-        raise BadInput(str(error)) from None

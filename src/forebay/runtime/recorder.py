@@ -18,6 +18,7 @@ import numpy as np
 from forebay._core.tape import Kind, Recorder, note_callers
 from forebay.errors import BadInput
 from forebay.region import add_sink, remove_sink
+from forebay.runtime.arguments import label
 from forebay.tape.defines import Raw, join, settled
 from forebay.tape.events import Sees
 from forebay.tape.rows import Tape, Uses
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["recording", "tape_when_recording"]
 
 # What a program on this runtime cannot hide, as long as it touches pinned memory through `SimDevice.host_access`.
-_SEES: Final = frozenset(Sees) - {Sees.RECLAIMS, Sees.SETTINGS, Sees.CAPTURES, Sees.GRAPHS, Sees.CAPACITY}
+# Not the beginning: it may be entered at any time. Not every reclaim: of a block that no other stream used there is no row.
+_BLIND: Final = {Sees.RECLAIMS, Sees.SETTINGS, Sees.CAPTURES, Sees.GRAPHS, Sees.CAPACITY, Sees.OOMS, Sees.BEGINNING}
+_SEES: Final = frozenset(Sees) - _BLIND
 
 _lock = threading.Lock()
 _drivers: weakref.WeakSet[TapedDriver] = weakref.WeakSet()
@@ -46,19 +49,30 @@ def tape_when_recording(driver: TapedDriver) -> None:
 class recording:
     """Everything that runs on simulated devices, and every region, from entry to exit, as a tape.
 
-    With a path the rows go to that file as they come, readable after a kill up to the last whole batch; without one they stay in
-    memory. `tape` is what was recorded. One recording at a time: entering a second raises BadInput.
+    With a path the rows go to that file as they come, readable after a kill up to the last whole batch; leaving turns it into a
+    closed file, whole or not at all. Without one they stay in memory. `tape` is what was recorded. One recording at a time, and each
+    object once: else BadInput.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
-        self.path = None if path is None else os.fspath(path)
+        self.path = None if path is None else _path(path)
+        self._recorder: Recorder | None = None
+
+    @property
+    def recorder(self) -> Recorder:
+        """The native recorder, for rows of one's own. Raises BadInput before the recording was entered."""
+        if self._recorder is None:
+            raise BadInput("the recording was never entered: `with recording() as run:` comes first")
+        return self._recorder
 
     def __enter__(self) -> recording:
         global _current
         with _lock:
             if _current is not None:
                 raise BadInput("a recording is under way already: leave it before entering another")
-            self.recorder = _recorder(self.path)
+            if self._recorder is not None:
+                raise BadInput("this recording is over: make another one for more")
+            self._recorder = _recorder(self.path)
             _current = self
             note_callers(_own_files())
             for driver in _drivers:
@@ -69,16 +83,35 @@ class recording:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         global _current
-        remove_sink(self._regions)
+        recorder = self.recorder
         with _lock:
+            if _current is not self:
+                raise BadInput("this recording is not under way: it was left before")
+            remove_sink(self._regions)
             _current = None
             note_callers(None)
             for driver in _drivers:
                 driver.attach(None)
-        self.recorder.close()
-        if self.recorder.error and error is None:
-            why = f"{os.strerror(self.recorder.error)}; {self.recorder.lost} of {self.recorder.rows} rows are lost"
+        recorder.close()
+        try:
+            self._close_file(recorder)
+        except BadInput:
+            if error is None:
+                raise
+
+    def _close_file(self, recorder: Recorder) -> None:
+        if recorder.error:
+            why = f"{os.strerror(recorder.error)}; {recorder.lost} of {recorder.rows} rows are lost"
             raise BadInput(f"{self.path}: {why}: make room, or record to another disk")
+        if self.path is None or not os.path.isfile(self.path):  # what is read while it is written stays a stream
+            return
+        from forebay.tape.file import compact
+
+        try:
+            compact(self.path, os.path.realpath(self.path))
+        except OSError as failed:
+            why = f"{failed.strerror or failed}: it stays the stream that was recorded, whole and readable"
+            raise BadInput(f"{self.path}: no room to close it: {why}; make room and `compact` it") from None
 
     @property
     def tape(self) -> Tape:
@@ -92,6 +125,16 @@ class recording:
         columns = {"seq": np.zeros(len(known), "u8")} | columns  # before the first row there is none
         raw = Raw(Tape(columns, uses=None if uses is None else Uses(**uses), known=known), texts)
         return join(list(settled(lambda: [raw], _SEES, _provenance())))
+
+
+def _path(path: str | os.PathLike[str]) -> str:
+    try:
+        name = label(os.fsdecode(path), "recording")
+    except TypeError:
+        raise BadInput(f"recording to {type(path).__name__}: name a file, or nothing to record into memory") from None
+    if "\0" in name:
+        raise BadInput(f"recording to {name!r}: no file's name has a zero byte")
+    return name
 
 
 def _recorder(path: str | None) -> Recorder:
@@ -114,7 +157,8 @@ class _Regions:
         self._write(Kind.region_end, name, iteration)
 
     def _write(self, kind: Kind, name: str, iteration: int | None) -> None:
-        values: dict[str, Any] = {"name": self.recorder.string(name), "thread": self.recorder.thread()}
+        text = name.encode("utf-8", "backslashreplace").decode()  # a lone surrogate is in no tape
+        values: dict[str, Any] = {"name": self.recorder.string(text), "thread": self.recorder.thread()}
         if iteration is not None:
             values["ref"] = iteration
         self.recorder.write(kind, **values)

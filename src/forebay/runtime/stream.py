@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from forebay._core.driver import LentBytes
 from forebay._core.pool import Lifetime, Mark
 from forebay.errors import BadInput
+from forebay.runtime.arguments import count, label
 from forebay.runtime.buffer import Array, Buffer, inside, view_of
 from forebay.tape.events import Mode
 
@@ -34,8 +35,9 @@ class Stream:
 
     def __init__(self, device: SimDevice, name: str, handle: int, *, owned: bool) -> None:
         self.device, self.name, self.handle = device, name, handle
+        self.machine = device.machine
         self.id = device.domain.adopt(handle, Lifetime.ours, name)
-        self._owned = owned
+        self._owned, self._closed = owned, False
 
     def launch(
         self,
@@ -51,12 +53,15 @@ class Stream:
         The arrays are good while it runs. `cost_ns` is its time on the virtual clock; None takes the cost table's. An exception
         in it is the device's sticky fault: the next call that meets the fault raises DriverError from it.
         """
-        name = name or _name_of(kernel)
-        arrays = [_array(a) for a in reads]
+        name = label(name or _name_of(kernel), "kernel name")
+        arrays = _arrays(reads)
         uses = [(a.address, a.nbytes, _READ, a.buffer.space_code) for a in arrays if a.nbytes]
-        written = [_array(a) for a in writes]
+        written = _arrays(writes)
         uses += [(a.address, a.nbytes, _WRITE, a.buffer.space_code) for a in written if a.nbytes]
         arrays += written
+        _require_callable(kernel)
+        if cost_ns is not None:
+            cost_ns = count(cost_ns, "cost_ns")
         run = _Run(self.device.failure, name, kernel, [(a.nbytes, a.dtype, a.shape) for a in arrays])
         self._use(*arrays)
         with self.device.call() as driver:
@@ -71,6 +76,10 @@ class Stream:
         to, source = ends
         if to.nbytes != source.nbytes:
             raise BadInput(f"copy of {source.nbytes} bytes into {to.nbytes}: give both ends the same size")
+        if isinstance(to, np.ndarray) and not (to.flags.writeable and to.flags.c_contiguous):
+            raise BadInput(
+                f"copy into a NumPy array {to.shape} that is read-only or not C-contiguous: give one that can be filled"
+            )
         self._use(*(end for end in ends if isinstance(end, Array)))
         with self.device.call() as driver:
             if isinstance(to, Array) and isinstance(source, Array):
@@ -84,19 +93,27 @@ class Stream:
 
     def memset(self, dst: Array | Buffer, value: int) -> None:
         """Issues a fill of every byte with `value`, 0 to 255."""
-        to = _array(dst)
+        to, value = _array(dst), count(value, "memset value", most=255)
         self._use(to)
         with self.device.call() as driver:
             driver.memset(self.device.index, to.address, value, to.nbytes, self.handle)
 
     def host_func(self, function: Callable[[], object]) -> None:
         """Issues a host function as work of this stream. It may not wait for any device. What it touches no tape shows."""
+        _require_callable(function)
+        self._use()
         with self.device.call() as driver:
             driver.host_func(self.device.index, self.handle, _Run(self.device.failure, None, function, []))
 
     def record(self, event: Event | None = None) -> Event:
-        """Records an event (a new one where none is given) after everything issued here so far."""
-        event = event or Event(self.device)
+        """Records an event (a new one where none is given) after everything issued here so far.
+
+        Raises BadInput for an event of another device.
+        """
+        self._use()
+        event = Event(self.device) if event is None else _live(event)
+        if event.device is not self.device:
+            raise BadInput(f"{self!r} cannot record {event!r}: record one that its own device made")
         mark = self.device.domain.mark(self.id)
         with self.device.call() as driver:
             driver.event_record(self.device.index, event.handle, self.handle)
@@ -104,7 +121,15 @@ class Stream:
         return event
 
     def wait(self, event: Event) -> None:
-        """What is issued here later comes after the event's latest record. An event never recorded orders nothing."""
+        """What is issued here later comes after the event's latest record. An event never recorded orders nothing.
+
+        The event may be another device's of the same machine. Raises BadInput for one of another machine.
+        """
+        self._use()
+        if _live(event).device.machine is not self.machine:
+            raise BadInput(
+                f"{self!r} cannot wait for {event!r} of another machine: devices that work together come from one `many`"
+            )
         with self.device.call() as driver:
             driver.stream_wait(self.device.index, self.handle, event.handle)
         if event.mark is not None and event.device is self.device:
@@ -112,6 +137,7 @@ class Stream:
 
     def synchronize(self) -> None:
         """Waits until everything issued here so far has run."""
+        self._use()
         mark = self.device.domain.mark(self.id)
         with self.device.call() as driver:
             driver.stream_sync(self.device.index, self.handle)
@@ -119,18 +145,25 @@ class Stream:
 
     def ready(self) -> bool:
         """Whether everything issued here so far has run; does not wait."""
+        self._use()
         with self.device.call() as driver:
             return driver.stream_query(self.device.index, self.handle)
 
     def close(self) -> None:
         """Destroys the stream; a second call does nothing. A default stream stays."""
         if self._owned:
-            self._owned = False
+            self._owned, self._closed = False, True
             self.device.domain.ending(self.id)
             with self.device.call() as driver:
                 driver.stream_destroy(self.device.index, self.handle)
 
     def _use(self, *arrays: Array) -> None:
+        """Before anything is issued: a closed stream's handle, and an address of another machine, may be somebody else's by now."""
+        if self._closed:
+            raise BadInput(f"{self!r} was closed; make another")
+        for array in arrays:
+            if array.buffer.device.machine is not self.machine:
+                raise BadInput(f"{self!r} cannot use {array.buffer!r} of another machine: copy it through the host")
         for array in arrays:
             array.buffer.streams.setdefault(self.id, self)
 
@@ -151,16 +184,21 @@ class Event:
 
     def synchronize(self) -> None:
         """Waits until the event's latest record has run."""
-        mark = self.mark
+        mark = _live(self).mark
         with self.device.call() as driver:
             driver.event_sync(self.device.index, self.handle)
         if mark is not None:
             self.device.domain.reached(mark)
 
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called. Its handle may be another event's by now."""
+        return not self._owned
+
     def ready(self) -> bool:
         """Whether the event's latest record has run; does not wait."""
         with self.device.call() as driver:
-            return driver.event_query(self.device.index, self.handle)
+            return driver.event_query(self.device.index, _live(self).handle)
 
     def close(self) -> None:
         """Destroys the event; a second call does nothing. Waits already issued keep their place."""
@@ -204,10 +242,7 @@ class _Run:
 
     def __call__(self, memory: list[LentBytes]) -> bool:
         lent = iter(memory)
-        arrays = [
-            view_of(next(lent), dtype).reshape(shape) if nbytes else np.empty(shape, dtype)
-            for nbytes, dtype, shape in self.arrays
-        ]
+        arrays = [view_of(next(lent), dtype, shape) if nbytes else np.empty(shape, dtype) for nbytes, dtype, shape in self.arrays]
         try:
             with inside(self.name):
                 self.kernel(*arrays)
@@ -226,12 +261,33 @@ def _give_back(memory: list[LentBytes]) -> None:
         raise BadInput("the kernel kept an array beyond its run: copy what is to outlive it")
 
 
+def _arrays(given: Sequence[Array | Buffer]) -> list[Array]:
+    if not isinstance(given, Sequence):
+        raise BadInput(f"reads and writes are sequences of arrays and buffers, not {type(given).__name__}: put it in a list")
+    return [_array(a) for a in given]
+
+
 def _array(a: Array | Buffer) -> Array:
     if isinstance(a, Buffer):
         return a.bytes()
+    if not isinstance(a, Array):
+        raise BadInput(f"{type(a).__name__} is neither an array nor a buffer of a device; allocate one")
     if a.buffer.freed:
         raise BadInput(f"array of a freed buffer, {a.nbytes} bytes at {a.address:#x}; allocate another")
     return a
+
+
+def _live(event: Event) -> Event:
+    if not isinstance(event, Event):
+        raise BadInput(f"{type(event).__name__} is no event; make one with `SimDevice.event` or `Stream.record`")
+    if event.closed:
+        raise BadInput(f"{event!r} was closed; make another")
+    return event
+
+
+def _require_callable(kernel: Callable[..., object]) -> None:
+    if not callable(kernel):
+        raise BadInput(f"{type(kernel).__name__} cannot be called; a kernel or host function is a function of this process")
 
 
 def _name_of(kernel: Callable[..., object]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
@@ -108,6 +109,8 @@ def _write(path: str | os.PathLike[str], chunks: Iterator[Tape]) -> None:
         ):
             for chunk in chain([first], chunks):
                 out.write_batch(_batch(chunk, schema, tables))
+        if os.path.exists(path):  # else it stays private, as temporary files are
+            shutil.copymode(path, part)
         os.replace(part, path)
     except BaseException:
         Path(part).unlink(missing_ok=True)
