@@ -13,6 +13,7 @@
 #include "bind/view.hpp"
 #include "order/engine.hpp"
 #include "order/needed.hpp"
+#include "order/relation.hpp"
 
 namespace nb = nanobind;
 
@@ -82,12 +83,34 @@ void bind_needed(nb::module_& o) {
           nb::arg("rows"), nb::arg("most"), "Pairs of rows that nothing but these rows and what is dropped orders.");
 }
 
+void bind_relation(nb::module_& o) {
+  nb::enum_<order::Sure>(o, "Sure", "Whether one row is before another.")
+      .value("no", order::Sure::no)
+      .value("possible", order::Sure::possible)
+      .value("certain", order::Sure::certain);
+  nb::class_<order::Relation>(o, "Relation", "Which work items of a tape are before which others.")
+      .def(
+          "__init__",
+          [](order::Relation* self, const Streams& streams, const Pools& pools, std::uint32_t threads) {
+            new (self) order::Relation(tables_of(streams, pools), threads);
+          },
+          nb::arg("streams"), nb::arg("pools"), nb::arg("threads"), "As for Needed.")
+      .def(
+          "feed", [](order::Relation& self, nb::handle tape) { self.feed(view_of(tape)); }, nb::arg("tape"),
+          "The next rows.")
+      .def("before", &order::Relation::before, nb::arg("a"), nb::arg("b"), "Whether row a is before row b.")
+      .def("item", &order::Relation::item, nb::arg("row"), "Whether the row is an item that runs.")
+      .def("way", &order::Relation::way, nb::arg("a"), nb::arg("b"),
+           "Rows on one way from a to b, b first, at which order comes in from another stream or thread.");
+}
+
 }  // namespace
 
 void bind_order(nb::module_& m) {
   nb::module_ o = m.def_submodule("order", "Which event is sure to have happened before which.");
   bind_race(o);
   bind_needed(o);
+  bind_relation(o);
   nb::class_<order::Engine>(o, "Engine", "Finds races while the chunks of a tape pass.")
       .def(
           "__init__",

@@ -49,6 +49,8 @@ class Dag : public Order {
   std::span<Tick> clock(Node n) { return {&clocks_[n * actors_], actors_}; }
   // What the node knows as its predecessors stand now; cut, without its edges from elsewhere.
   void work_out(Node n, Joint joint, std::span<Tick> into) const;
+  // Nodes directly before it: its own lane's first, ~0 where it has none.
+  std::span<const Node> before(Node n) const { return {&before_[before_at_[n]], before_at_[n + 1] - before_at_[n]}; }
   // Nodes directly after each; once the walk is over.
   void finish();
   std::span<const Node> after(Node n) const { return {&after_[after_at_[n]], after_at_[n + 1] - after_at_[n]}; }

@@ -70,6 +70,35 @@ class Needed:
     def carries(self, rows: Sequence[int], most: int) -> list[tuple[int, int]]:
         """Pairs of rows that nothing but these rows and what is dropped orders."""
 
+class Sure(enum.Enum):
+    """Whether one row is before another."""
+
+    no = 0
+
+    possible = 1
+
+    certain = 2
+
+class Relation:
+    """Which work items of a tape are before which others."""
+
+    def __init__(self, streams: Sequence[tuple[forebay._core.tape.StreamClass | None, int]], pools: Sequence[tuple[forebay._core.tape.Space, bool]], threads: int) -> None:
+        """As for Needed."""
+
+    def feed(self, tape: object) -> None:
+        """The next rows."""
+
+    def before(self, a: int, b: int) -> Sure:
+        """Whether row a is before row b."""
+
+    def item(self, row: int) -> bool:
+        """Whether the row is an item that runs."""
+
+    def way(self, a: int, b: int) -> list[int]:
+        """
+        Rows on one way from a to b, b first, at which order comes in from another stream or thread.
+        """
+
 class Engine:
     """Finds races while the chunks of a tape pass."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
+from forebay.contract.contract_file import Contract
 from forebay.finding import Finding, Severity, Site
 from forebay.tape import Frame, Sees, Tape
 from forebay.views.order import Race
 
-__all__ = ["ADVICE", "Blind", "Rule", "Verdict", "once", "race_finding", "sites_of"]
+__all__ = ["ADVICE", "Blind", "Rule", "Verdict", "anywhere", "once", "race_finding", "sites_of"]
 
 # How to let an order rule see. Sources that show uses are the runtime's own tapes and recordings.
 ADVICE: Final = "a tape of the program's own runtime shows uses and edges; a PyTorch snapshot and a profiler trace do not"
@@ -17,15 +18,17 @@ ADVICE: Final = "a tape of the program's own runtime shows uses and edges; a PyT
 
 class Rule(NamedTuple):
     """One rule. `page` is its file's docstring: what it does, why it matters, what to do instead. `needs`: what a tape must see, or the
-    rule is blind. `prevents`: the incident that following it prevents. `judge` takes a whole tape that sees all that."""
+    rule is blind. `prevents`: the incident that following it prevents. `judge` takes a whole tape that sees all that, and the
+    contract. `asked`: only where the contract names it."""
 
     name: str
     prevents: str
     severity: Severity
     needs: frozenset[Sees]
     page: str
-    judge: Callable[[Tape], Iterator[Finding]]
+    judge: Callable[[Tape, Contract], Iterator[Finding]]
     advice: str = ADVICE
+    asked: Literal["anywhere", "by the contract"] = "anywhere"
 
 
 class Blind(NamedTuple):
@@ -41,6 +44,11 @@ class Verdict(NamedTuple):
 
     findings: list[Finding]
     blind: list[Blind]
+
+
+def anywhere(judge: Callable[[Tape], Iterator[Finding]]) -> Callable[[Tape, Contract], Iterator[Finding]]:
+    """The judge of a rule that holds whatever the contract says."""
+    return lambda tape, _: judge(tape)
 
 
 def sites_of(*stacks: tuple[Frame, ...]) -> list[Site]:

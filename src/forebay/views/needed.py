@@ -14,7 +14,7 @@ import numpy as np
 
 from forebay._core.order import Need, Needed
 from forebay.tape import Flag, Kind, Sees, Tape
-from forebay.views.order import Place, place, tables, threads_of
+from forebay.views.order import Place, place, threads_of, whole_tables
 
 __all__ = ["Edge", "Edges", "Verdict"]
 
@@ -52,11 +52,7 @@ class Edges:
 
     def __init__(self, tape: Tape) -> None:
         self._tape = tape
-        streams, pools = tables(tape.sides)
-        if tape.has("stream") and len(tape):
-            missing = int(tape.columns["stream"].max()) + 1 - len(streams)
-            streams += [(None, 0)] * max(0, missing)
-        self._needed = Needed(streams, pools, threads_of([tape]), Sees.USES in tape.sees)
+        self._needed = Needed(*whole_tables(tape), threads_of([tape]), Sees.USES in tape.sees)
         for chunk in tape.chunks():
             self._needed.feed(chunk)
         units = list(_units(tape))

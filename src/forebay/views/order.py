@@ -16,7 +16,19 @@ from forebay._core.order import RaceKind as Verdict
 from forebay._core.tape import COLUMNS as NAMES
 from forebay.tape import Frame, Kind, Sides, Space, StreamClass, Tape, fills
 
-__all__ = ["Place", "Race", "RaceKind", "Races", "find_races", "place", "tables", "threads_of"]
+__all__ = [
+    "Place",
+    "Race",
+    "RaceKind",
+    "Races",
+    "find_races",
+    "missing_edge",
+    "place",
+    "stream_name",
+    "tables",
+    "threads_of",
+    "whole_tables",
+]
 
 RaceKind = Literal["free", "access", "alloc", "unmap"]
 _KINDS: Final[dict[Verdict, RaceKind]] = {
@@ -99,6 +111,14 @@ def tables(sides: Sides) -> tuple[list[tuple[StreamClass | None, int]], list[tup
     return streams, [(Space[pool.space], pool.trusted) for pool in sides.pools]
 
 
+def whole_tables(tape: Tape) -> tuple[list[tuple[StreamClass | None, int]], list[tuple[Space, bool]]]:
+    """As `tables`, with an entry for every stream of a whole tape, those that its table lacks included."""
+    streams, pools = tables(tape.sides)
+    if tape.has("stream") and len(tape):
+        streams += [(None, 0)] * max(0, int(tape.columns["stream"].max()) + 1 - len(streams))
+    return streams, pools
+
+
 def threads_of(chunks: Iterable[Tape]) -> int:
     """How many host threads act, in as far as their indices tell."""
     columns = [chunk.columns["thread"] for chunk in chunks if chunk.has("thread") and len(chunk)]
@@ -114,7 +134,7 @@ def place(tape: Tape, row: int) -> Place:
         kind=Kind(int(tape.columns["kind"][row])),
         name=sides.strings[name] if name is not None else "",
         thread=_cell(tape, "thread", row) or 0,
-        stream=_stream_name(sides, stream),
+        stream=stream_name(sides, stream),
         stack=sides.sites.stack(site) if site is not None else (),
     )
 
@@ -128,7 +148,8 @@ def _cell(tape: Tape, column: str, row: int) -> int | None:
     return int(tape.columns[column][row])
 
 
-def _stream_name(sides: Sides, stream: int | None) -> str | None:
+def stream_name(sides: Sides, stream: int | None) -> str | None:
+    """What a stream is called; its number where the table lacks it."""
     if stream is None:
         return None
     return sides.streams[stream].name if stream < len(sides.streams) else f"#{stream}"
@@ -137,11 +158,16 @@ def _stream_name(sides: Sides, stream: int | None) -> str | None:
 def _missing(race: Race) -> str:
     if race.kind in ("free", "unmap") and race.a.kind in _ENDS:
         return f"{race.b} comes after the {race.a.kind.name} of its bytes: use it before, or {race.a.kind.name} later"
-    if race.b.stream is None:
-        return f"{_known_to_host(race.a)} in thread {race.b.thread} before {race.b}"
-    if race.a.stream is None:
-        return f"hand over from thread {race.a.thread} after {race.a} to thread {race.b.thread} before {race.b}"
-    return f"record on `{race.a.stream}` after {_bare(race.a)}, wait on `{race.b.stream}` before {_bare(race.b)}"
+    return missing_edge(race.a, race.b)
+
+
+def missing_edge(a: Place, b: Place) -> str:
+    """The edge that would order `a` before `b`, in words."""
+    if b.stream is None:
+        return f"{_known_to_host(a)} in thread {b.thread} before {b}"
+    if a.stream is None:
+        return f"hand over from thread {a.thread} after {a} to thread {b.thread} before {b}"
+    return f"record on `{a.stream}` after {_bare(a)}, wait on `{b.stream}` before {_bare(b)}"
 
 
 def _known_to_host(a: Place) -> str:

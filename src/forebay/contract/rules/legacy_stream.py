@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from forebay.contract.rule import Rule, once, sites_of
+from forebay.contract.rule import Rule, anywhere, once, sites_of
 from forebay.finding import Finding
 from forebay.tape import Kind, Sees, StreamClass, Tape
 from forebay.views.order import Place, place
@@ -62,4 +62,4 @@ def _named(streams: list[str]) -> str:
     return ", ".join(f"`{name}`" for name in streams[:4]) + (f" and {len(streams) - 4} more" if len(streams) > 4 else "")
 
 
-RULE = Rule(NAME, PREVENTS, "error", frozenset({Sees.WORK, Sees.STREAMS}), __doc__, judge)
+RULE = Rule(NAME, PREVENTS, "error", frozenset({Sees.WORK, Sees.STREAMS}), __doc__, anywhere(judge))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from forebay.contract.rule import Rule, once, sites_of
+from forebay.contract.rule import Rule, anywhere, once, sites_of
 from forebay.finding import Finding
 from forebay.tape import Sees, Tape
 from forebay.views.needed import Edge, Edges
@@ -38,4 +38,4 @@ def _finding(edge: Edge) -> Finding:
     )
 
 
-RULE = Rule(NAME, PREVENTS, "warning", frozenset({Sees.WORK, Sees.USES, Sees.EDGES, Sees.SYNCS}), __doc__, judge)
+RULE = Rule(NAME, PREVENTS, "warning", frozenset({Sees.WORK, Sees.USES, Sees.EDGES, Sees.SYNCS}), __doc__, anywhere(judge))
