@@ -7,10 +7,13 @@ void PoolRows::write(const Row& row) {
   if (to == nullptr) return;
   Row out = row;
   out.pool = number(*to);
-  out.stream = driver_.stream_number(device_, std::uint64_t{row.stream});
   out.thread = to->thread();
   out.time_ns = driver_.now_ns();
-  out.known |= columns(Column::pool, Column::stream, Column::thread, Column::time_ns);
+  out.known |= columns(Column::pool, Column::thread, Column::time_ns);
+  if (facts_.space == "pinned" && row.kind == Kind::alloc)
+    out.known &= ~bit(Column::stream);  // it is the host that gets it, and may use it at once
+  else
+    out.stream = driver_.stream_number(device_, std::uint64_t{row.stream});
   to->write(out);
 }
 

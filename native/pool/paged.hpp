@@ -29,6 +29,7 @@
 #include "pool/pages.hpp"
 #include "pool/prefixes.hpp"
 #include "pool/reservation.hpp"
+#include "pool/short_lock.hpp"
 #include "tape/columns.hpp"
 
 namespace forebay {
@@ -141,7 +142,7 @@ class PagedPool {
   const PagedOptions options_;
   Reservation memory_;
   std::array<std::atomic<Clock*>, 64> first_channels_{};  // by channel
-  std::mutex mutex_;                                      // guards what follows
+  ShortLock mutex_;                                       // guards what follows
   Pages pages_;
   Prefixes prefixes_;
   std::vector<Point> written_;         // of a findable page
@@ -178,7 +179,7 @@ class PagedPool::Guard {
     if (pool_.ended_.load(std::memory_order_relaxed) != nullptr) pool_.drain();
   }
   PagedPool& pool_;
-  std::unique_lock<std::mutex> lock_;
+  std::unique_lock<ShortLock> lock_;
 };
 
 }  // namespace forebay

@@ -1,7 +1,7 @@
 """engine: the server's work as launches on three streams: prompts up and tokens down on `copy`, the transformer on `compute`, the
 choice of tokens on `sample`, joined by events. Weights, activations, pages and staging memory come from pools of their own.
 
-Which request runs when is scheduler.py's, what a launch computes kernels.py's. It never waits for the device but in `tokens_of`.
+Which request runs when is scheduler.py's, what a launch computes kernels.py's. It never waits for the device.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from forebay.demo import kernels
 from forebay.demo.model import Shape, Weights
-from forebay.runtime import Array, Buffer, Event, PagedPool, PinnedPool, Pool, Sequence, SimDevice
+from forebay.runtime import Array, Buffer, PagedPool, PinnedPool, Pool, Sequence, SimDevice
 
 if TYPE_CHECKING:
     from forebay.demo.scheduler import Running
@@ -105,9 +105,8 @@ class Engine:
         self._transform("decode", x, places, sequences)
         return self._choose("decode", x, batch)
 
-    def tokens_of(self, issued: Issued, done: Event) -> list[int]:
-        """The tokens, one a row. Waits for `done`, which was recorded on `copy` after they were asked for."""
-        done.synchronize()
+    def tokens_of(self, issued: Issued) -> list[int]:
+        """The tokens, one a row. The caller has waited for an event that was recorded on `copy` after they were asked for."""
         self.device.host_access(reads=[issued.tokens])
         tokens = [int(token) for token in issued.tokens.numpy(np.int64)]
         issued.tokens.free()

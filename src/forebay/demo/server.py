@@ -125,8 +125,10 @@ class _Loop:
 
     def read(self) -> None:
         """Takes in the tokens of the step that was issued last before this one."""
+        if self._ahead:
+            self.done[(self.steps - 1) % 2].synchronize()
         for issued in self._ahead:
-            tokens = self.engine.tokens_of(issued, self.done[(self.steps - 1) % 2])
+            tokens = self.engine.tokens_of(issued)
             for running, token in zip(issued.rows, tokens, strict=True):
                 if running in self.scheduler.running:
                     self._take(running, token)
