@@ -1,5 +1,7 @@
 #include "driver/taped.hpp"
 
+#include "driver/pool_made.hpp"
+
 #include <array>
 #include <type_traits>
 #include <utility>
@@ -46,6 +48,7 @@ auto TapedDriver::row(Kind kind, std::string_view name, Made&& made, Before&& be
   row.name = to->string(name);
   row.known |= columns(Column::time_ns, Column::span_ns, Column::seq, Column::status, Column::thread, Column::name,
                        Column::flags);
+  if (PoolMade::now()) row.flags |= kPoolMade;
   after(row, result);
   to->write(row);
   return result;

@@ -140,7 +140,10 @@ std::vector<Verdict> Needed::judge(const std::vector<Unit>& units) {
     verdicts.push_back({need.value_or(Need::idle), loss.effect});
   }
   std::sort(open.begin(), open.end(), [&](std::size_t x, std::size_t y) {
-    const auto key = [&](std::size_t u) { return std::tuple(verdicts[u].effect, units[u].rank, units[u].rows.back()); };
+    const auto key = [&](std::size_t u) {
+      const Unit& unit = units[u];
+      return std::tuple(unit.rank == kPoolMadeRank, verdicts[u].effect, unit.rank, unit.rows.back());
+    };
     return key(x) > key(y);
   });
   for (std::size_t u : open) verdicts[u].need = drop(units[u]);

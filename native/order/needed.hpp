@@ -20,7 +20,8 @@ enum class Need : std::uint8_t {
 };
 
 // Rows that are kept or dropped together. `rank`: the strongest kind among them (device sync before stream sync before
-// event sync before wait).
+// event sync before wait). What a pool made by itself goes before all, whatever its effect: nobody can rely on it.
+inline constexpr int kPoolMadeRank = 4;
 struct Unit {
   std::vector<RowId> rows;
   int rank = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "driver/pool_made.hpp"
 #include "pool/domain.hpp"
 
 namespace forebay {
@@ -17,6 +18,7 @@ std::uint64_t Clock::at_free() {
 
 bool Clock::reached(std::uint64_t epoch) {
   if (passed(epoch)) return true;
+  const PoolMade made;
   if (!is_covered(epoch)) record();
   poll();
   if (passed(epoch) || is_covered(epoch) || !alive()) return passed(epoch);
@@ -96,6 +98,7 @@ bool Clock::alive() {
 // A record that fails changes nothing but the number: the next one covers both epochs. Two threads may record at once:
 // either event covers both numbers, so the list is by number.
 std::optional<std::uint64_t> Clock::record() {
+  const PoolMade made;
   if (domain_.dead() || !alive()) return std::nullopt;
   const Result<EventHandle> event = domain_.event();
   if (!event.ok()) return std::nullopt;
@@ -117,6 +120,7 @@ std::optional<std::uint64_t> Clock::record() {
 // what is known.
 void Clock::poll() {
   if (polling_.exchange(true, std::memory_order_acquire)) return;
+  const PoolMade made;
   while (!domain_.dead() && poll_first()) {
   }
   polling_.store(false, std::memory_order_release);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "driver/pool_made.hpp"
+
 namespace forebay {
 
 Pool::Pool(Domain& domain, PoolOptions options)
@@ -17,6 +19,7 @@ Pool::Pool(Domain& domain, PoolOptions options)
 
 Pool::~Pool() {
   if (domain_.forked()) return;
+  const PoolMade made;
   domain_.leave(this);
   // A sibling may still be giving back what it took from here.
   std::unique_lock lock(uprooted_mutex_);
@@ -46,6 +49,7 @@ std::optional<Granted> Pool::hit(std::uint64_t bytes, std::uint64_t stream) {
 }
 
 Granted Pool::refill(std::uint64_t bytes, std::uint64_t stream) {
+  const PoolMade made;
   if (domain_.dead()) refuse_dead();
   if (bytes > kLargestRequest) throw fault(PoolFault::Code::impossible, bytes);
   Lane& lane = lane_of(stream);
@@ -134,6 +138,7 @@ std::vector<Lane*> Pool::lanes() const {
 }
 
 std::uint64_t Pool::trim() {
+  const PoolMade made;
   if (domain_.dead()) return 0;
   settle();
   expel_guests();

@@ -37,6 +37,12 @@ def test_waits_of_a_stream_for_itself_or_for_nothing_are_idle():
     assert judged(text) == {"wait 2": "idle", "wait 3": "idle"}
 
 
+def test_what_a_pool_asked_by_itself_carries_nothing_that_the_program_asked_for_too():
+    text = "t0 s1 launch a w:@0+512\nt0 s1 record e\nt0 query e +ready{}\nt0 sync_event e\nt0 s2 launch b r:@0+512"
+    assert judged(text.format("")) == {"query 2": "needed", "sync_event 3": "idle"}
+    assert judged(text.format(" +pool_made")) == {"query 2": "idle", "sync_event 3": "needed"}
+
+
 def test_a_wait_before_nothing_is_idle():
     assert judged("t0 s1 launch a w:@0+512\nt0 s1 record e\nt0 s2 wait e") == {"wait 2": "idle"}
 

@@ -24,10 +24,12 @@ _VERDICTS: Final[dict[Need, Verdict]] = {
 }  # fmt: skip
 _WORK: Final = (Kind.launch, Kind.copy, Kind.memset, Kind.host_func, Kind.graph_launch)
 _SYNCS: Final = (Kind.sync_event, Kind.sync_stream, Kind.sync_device, Kind.query)
-# What goes first where effects are equal: a device sync before a stream sync before an event sync before a wait.
+# What goes first where effects are equal: a device sync before a stream sync before an event sync before a wait. Before all goes
+# what a pool made by itself: nobody can rely on its being asked for again.
 _RANK: Final = {Kind.wait: 0, Kind.query: 1, Kind.sync_event: 1, Kind.sync_stream: 2, Kind.sync_device: 3} | dict.fromkeys(
     _WORK, 2
 )
+_POOL_MADE: Final = 4  # kPoolMadeRank of native/order/needed.hpp
 _MOST_PAIRS: Final = 8
 
 
@@ -42,6 +44,7 @@ class Edge:
     first: Place
     verdict: Verdict
     effect: int
+    pool_made: bool  # by a pool's own calls: the program cannot remove it
 
 
 class Edges:
@@ -58,14 +61,15 @@ class Edges:
         units = list(_units(tape))
         verdicts = self._needed.judge([self._unit(rows) for rows in units])
         self.all = [
-            Edge(tuple(rows), place(tape, rows[0]), _VERDICTS[need], effect)
+            Edge(tuple(rows), place(tape, rows[0]), _VERDICTS[need], effect, _is_pool_made(tape, rows[0]))
             for rows, (need, effect) in zip(units, verdicts, strict=True)
         ]
 
     def _unit(self, rows: list[int]) -> tuple[list[int], int, bool]:
         kinds = [Kind(int(self._tape.columns["kind"][row])) for row in rows]
         judged = Sees.HOST_ACCESSES in self._tape.sees or all(kind is Kind.wait for kind in kinds)
-        return rows, max(_RANK[kind] for kind in kinds), judged
+        rank = _POOL_MADE if _is_pool_made(self._tape, rows[0]) else max(_RANK[kind] for kind in kinds)
+        return rows, rank, judged
 
     def carries(self, edge: Edge) -> list[tuple[int, int]]:
         """Pairs of rows (a, b), b after a, that nothing but a needed edge orders, those dropped being gone; at most 8."""
@@ -85,10 +89,14 @@ def _units(tape: Tape) -> Iterator[list[int]]:
     flags = tape.columns["flags"] if tape.has("flags") else np.zeros(len(tape), "u4")
     blocking = [row for row in tape.where(*_WORK) if flags[row] & int(Flag.BLOCKING)]
     waits = [row for row in tape.where(Kind.wait, *_SYNCS) if _joins(tape, int(row), int(flags[row]))]
-    by_site: dict[int, list[int]] = defaultdict(list)
+    by_site: dict[tuple[int, bool], list[int]] = defaultdict(list)
     for row in sorted(int(row) for row in (*blocking, *waits)):
-        by_site[_site(tape, row)].append(row)
+        by_site[_site(tape, row), _is_pool_made(tape, row)].append(row)
     yield from by_site.values()
+
+
+def _is_pool_made(tape: Tape, row: int) -> bool:
+    return tape.has("flags") and bool(tape.columns["flags"][row] & int(Flag.POOL_MADE))
 
 
 def _joins(tape: Tape, row: int, flags: int) -> bool:

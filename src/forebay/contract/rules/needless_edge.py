@@ -19,8 +19,8 @@ NAME, PREVENTS = "needless-edge", "lost-overlap"
 
 
 def judge(tape: Tape) -> Iterator[Finding]:
-    """One finding a site, or a kind of edge on one stream where sites are not known."""
-    return once(_finding(edge) for edge in Edges(tape).all if edge.verdict == "needless")
+    """One finding a site, or a kind of edge on one stream where sites are not known. Of a pool's own edges none: nobody can remove them."""
+    return once(_finding(edge) for edge in Edges(tape).all if edge.verdict == "needless" and not edge.pool_made)
 
 
 def _finding(edge: Edge) -> Finding:
