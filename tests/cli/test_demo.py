@@ -34,9 +34,9 @@ def test_the_tape_opens(run):
 
 
 def test_a_broken_rule_is_told_and_ends_with_one(tmp_path):
-    result = CliRunner().invoke(command, ["--out", str(tmp_path), "--break", "unordered-access"])
+    result = CliRunner().invoke(command, ["--out", str(tmp_path), "--break", "missing-wait"])
     assert result.exit_code == 1
-    assert "with unordered-access broken on purpose: tokens that differ from the reference's" in result.output
+    assert "with missing-wait broken on purpose: tokens that differ from the reference's" in result.output
 
 
 def test_an_unknown_fault_is_a_usage_error(tmp_path):

@@ -33,7 +33,7 @@ class World:
     def __init__(self, growth: str) -> None:
         self.growth = growth
         self.device = SimDevice(CAPACITY)
-        self.faulty, self.sim = self.device._machine.faulty, self.device._machine.sim
+        self.faulty, self.sim = self.device.machine.faulty, self.device.machine.sim
         self.main, self.other = (self.device.stream(name, kind="nonblocking") for name in ("main", "other"))
         self.pools: list[Pool] = []
         self.held: list[Held] = []

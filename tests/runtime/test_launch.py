@@ -137,3 +137,16 @@ def test_device_memory_has_no_host_view(device):
         np.asarray(x)
     with pytest.raises(BadInput, match=r"Stream\.copy"):
         x[0] = 1
+
+
+def test_an_interrupt_in_a_kernel_is_an_interrupt():
+    device = SimDevice("1MiB")
+
+    def kernel():
+        raise KeyboardInterrupt
+
+    device.default_stream.launch(kernel)
+    with pytest.raises(KeyboardInterrupt):
+        device.synchronize()
+    with pytest.raises(KeyboardInterrupt):
+        device.default_stream.synchronize()

@@ -32,7 +32,7 @@ t0 s1 free C at big.py:1 work
 
 
 def row(**changes):
-    same = Row("pytorch", "x", None, 100, 90, 10, False, None, 1, 0, 100, 100, "how")
+    same = Row("pytorch", "x", None, 100, 90, 90, 10, False, None, 1, 0, 100, 100, "how")
     return replace(same, **changes)
 
 

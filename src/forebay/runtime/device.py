@@ -199,7 +199,10 @@ class _Call:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, DriverError) and error.status == Status.launch_failed:
-            error.__cause__ = self.failure.error
+            cause = self.failure.error
+            if cause is not None and not isinstance(cause, Exception):
+                raise cause  # an interrupt that fell into a kernel is still an interrupt
+            error.__cause__ = cause
 
 
 class _DeviceCall(_Call):
@@ -212,9 +215,9 @@ class _DeviceCall(_Call):
         self.domain = domain
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        super().__exit__(kind, error, trace)
         if isinstance(error, DriverError) and error.sticky:
             self.domain.note(error.status)
+        super().__exit__(kind, error, trace)
 
 
 class _Machine:
