@@ -3,6 +3,7 @@
 import doctest
 import importlib
 import pkgutil
+import re
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,11 @@ MODULES = [
     for module in pkgutil.walk_packages(forebay.__path__, "forebay.")
     if (path := getattr(module.module_finder, "path", None))
     and (source := Path(path, module.name.rpartition(".")[2])).parent.is_dir()
-    and any(">>>" in file.read_text() for file in (source.with_suffix(".py"), source / "__init__.py") if file.is_file())
+    and any(
+        re.search(r"^ *>>> ", file.read_text(), re.MULTILINE)
+        for file in (source.with_suffix(".py"), source / "__init__.py")
+        if file.is_file()
+    )
 ]
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import random
 
 import numpy as np
@@ -131,3 +132,32 @@ def test_trim_unpins(device):
     pool.alloc(3 * MIB).free()
     assert pool.trim() > 0
     assert device.account.pinned_bytes == 0
+
+
+def test_a_host_view_outlives_the_free_and_the_device():
+    device = SimDevice("1MiB")
+    freed, kept = device.host_alloc(1000), device.host_alloc(1000)
+    one, two = freed.numpy()[10:20], kept.numpy("u4", (10, 25))
+    pinned = device.account.pinned_bytes
+    freed.free()
+    assert freed.freed
+    assert device.account.pinned_bytes == pinned, "a view still shows the bytes"
+    one[:] = 7
+    del one
+    assert device.account.pinned_bytes < pinned
+    del device, freed, kept
+    gc.collect()
+    two[:] = 9
+    assert int(two.sum()) == 9 * 250
+
+
+def test_pinned_memory_is_an_array_to_others():
+    device = SimDevice("1MiB")
+    buffer = device.host_alloc(64)
+    for other in (np.asarray(buffer), np.from_dlpack(buffer)):
+        other[:] = 5
+        assert buffer.numpy().tolist() == [5] * 64
+        buffer.numpy()[:] = 6
+        assert other.tolist() == [6] * 64
+    assert buffer.__dlpack_device__() == (1, 0)
+    assert not hasattr(device.malloc(64), "__array_interface__")

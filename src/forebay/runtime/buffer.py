@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,9 +32,11 @@ class Buffer:
     """`nbytes` bytes from `address`, on a device or in pinned host memory. The address is never one of the host's.
 
     `release` is called once with the buffer when it is freed; `streams` tells it which streams issued work on the bytes.
+    Note [Host views]: bytes that a NumPy view of `numpy` still shows are given back when the last such view is gone, and the view
+    keeps the buffer and its device: whatever the program drops first, a view never shows bytes that are not there.
     """
 
-    __slots__ = ("__weakref__", "_release", "address", "device", "nbytes", "space", "space_code", "streams")
+    __slots__ = ("__weakref__", "_freed", "_release", "_views", "address", "device", "nbytes", "space", "space_code", "streams")
 
     def __init__(
         self, device: SimDevice, address: int, nbytes: int, release: Callable[[Buffer], object], space: Space = Space.device
@@ -42,11 +45,12 @@ class Buffer:
         self.space_code = int(space)
         self.streams: dict[int, Stream] = {}  # by stream id, in order of first use
         self._release: Callable[[Buffer], object] | None = release
+        self._freed, self._views = False, 0
 
     @property
     def freed(self) -> bool:
         """Whether `free` was called. Its bytes may be another's by now."""
-        return self._release is None
+        return self._freed
 
     def array(self, dtype: DTypeLike, shape: int | Sequence[int], offset: int = 0) -> Array:
         """A C-contiguous array in the buffer, `offset` bytes from its begin, for launches and copies.
@@ -74,16 +78,45 @@ class Buffer:
         refuse_in_kernel(self)
         kind, _, itemsize = layout(dtype, ())
         array = self.array(kind, self.nbytes // itemsize if shape is None else shape)
-        return view_of(self.device.driver.host_memory(self.address, self.nbytes), kind, array.shape)
+        whole = np.frombuffer(cast("memoryview", self.device.driver.host_memory(self.address, self.nbytes)), np.uint8)
+        self._views += 1
+        weakref.finalize(whole, self._unsee).atexit = False  # views of a view keep the first one
+        return whole[: array.nbytes].view(kind).reshape(array.shape)
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """Pinned memory as NumPy's array interface, bytes of shape (nbytes,). AttributeError for device memory: it has none."""
+        if self.space != Space.pinned:
+            raise AttributeError("device memory has no array interface; copy it to the host with Stream.copy")
+        return {"version": 3, "shape": (self.nbytes,), "typestr": "|u1", "data": self.numpy()}
+
+    def __dlpack__(self, **asked: Any) -> Any:
+        """Pinned memory as a DLPack capsule of uint8, shape (nbytes,), on the host; `asked` is DLPack's (stream, max_version, ...)."""
+        return self.numpy().__dlpack__(**asked)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """DLPack's CPU device, (1, 0). Raises BadInput for device memory: a simulated device is none that others know."""
+        return self.numpy().__dlpack_device__()
 
     def free(self) -> None:
-        """Gives the bytes back to whoever handed them out; a second call does nothing."""
+        """Gives the bytes back to whoever handed them out, once no host view shows them; a second call does nothing."""
+        self._freed = True
+        self._give_back()
+
+    def _unsee(self) -> None:
+        self._views -= 1
+        if self._freed:
+            self._give_back()
+
+    def _give_back(self) -> None:
+        if self._views:
+            return
         release, self._release = self._release, None
         if release is not None:
             release(self)
 
     def _require_live(self) -> None:
-        if self._release is None:
+        if self._freed:
             raise BadInput(f"buffer of {self.nbytes} bytes at {self.address:#x} was freed; allocate another")
 
     def __enter__(self) -> Buffer:
