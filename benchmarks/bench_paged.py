@@ -1,23 +1,56 @@
-"""bench_paged: a page taken and dropped, alone and in a sequence, beside malloc and free of the same size. One run, medians.
+"""bench_paged: a page taken and dropped, alone and in a sequence, beside malloc and free of the same size; a pinned hit beside what the
+cost table says of pinning; random sequences through the paged pool, judged by the tests' plain model. One run, medians.
 
-    python benchmarks/bench_paged.py [--save]
+    python benchmarks/bench_paged.py [--sequences N] [--save]
 
 `--save` writes benchmarks/results/paged.json. The program is native/paged.cpp, in which a second thread works in the same pool.
 """
 
+import argparse
 import datetime
 import json
 import sys
+import time
 
-from bench_pool import ROOT, machine, native
+from bench_pool import ROOT, machine, nanoseconds, native
+
+from forebay.runtime import PagedPool, PinnedPool, SimDevice
+
+sys.path.insert(0, str(ROOT / "tests"))
+from page_model import Pair
+
+MIB = 2**20
+
+
+def pinned() -> dict[str, float]:
+    """CPU time of a pinned hit and its free from Python, and the cost table's virtual time of pinning as much."""
+    device = SimDevice("1GiB")
+    begin = device.clock_ns
+    device.host_alloc(MIB)
+    pinning, pool = device.clock_ns - begin, PinnedPool(device, "bench")
+    return {"pinned_hit_1MiB_ns": nanoseconds(lambda: pool.alloc(MIB).free()), "pinning_1MiB_by_table_ns": pinning}
+
+
+def sequences(count: int) -> dict[str, float]:
+    """Random sequences (grow, fork, share, end), compared with the model at every step: an AssertionError is a difference."""
+    device = SimDevice("64MiB")
+    pool = PagedPool(device, "kv", 150 * 4096, page_bytes=4096, page_tokens=8, wait_limit=0.0)
+    pair, begin = Pair(pool, device.stream("compute"), 11), time.thread_time()
+    pair.run(count)
+    return {"sequences": pair.sequences, "sequences_refused": pool.gauges().ooms, "sequences_s": time.thread_time() - begin}
 
 
 def main() -> None:
-    figures = native("paged")
+    options = argparse.ArgumentParser()
+    options.add_argument("--sequences", type=int, default=10_000)
+    options.add_argument("--save", action="store_true")
+    given = options.parse_args()
+    figures = {**native("paged"), **pinned(), **sequences(given.sequences)}
     text = json.dumps({"date": datetime.date.today().isoformat(), "machine": machine(), **figures}, indent=1)
     print(text)
     print(f"a page taken and dropped is {figures['page_pair_ns'] / figures['malloc_pair_ns']:.1f} times malloc + free")
-    if "--save" in sys.argv[1:]:
+    print(f"pinning is {figures['pinning_1MiB_by_table_ns'] / figures['pinned_hit_1MiB_ns']:,.0f} times a hit from Python")
+    if given.save:
         (ROOT / "benchmarks/results").mkdir(exist_ok=True)
         (ROOT / "benchmarks/results/paged.json").write_text(text + "\n")
 

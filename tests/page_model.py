@@ -140,6 +140,8 @@ class Pair:
         while self.sequences < sequences:
             self.step()
             self.compare_figures()
+            if len(self.page_of) > 100_000:
+                self.page_of = {block: page for block, page in self.page_of.items() if block in self.model.holders}
         while self.pairs:
             self.finish()
         self.compare_figures()
