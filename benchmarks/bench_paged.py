@@ -11,6 +11,7 @@ import datetime
 import json
 import sys
 import time
+from typing import Any
 
 from bench_pool import ROOT, machine, nanoseconds, native
 
@@ -22,16 +23,20 @@ from page_model import Pair
 MIB = 2**20
 
 
-def pinned() -> dict[str, float]:
+def pinned() -> dict[str, Any]:
     """CPU time of a pinned hit and its free from Python, and the cost table's virtual time of pinning as much."""
     device = SimDevice("1GiB")
     begin = device.clock_ns
     device.host_alloc(MIB)
     pinning, pool = device.clock_ns - begin, PinnedPool(device, "bench")
-    return {"pinned_hit_1MiB_ns": nanoseconds(lambda: pool.alloc(MIB).free()), "pinning_1MiB_by_table_ns": pinning}
+    return {
+        "pinned_hit_1MiB_ns": nanoseconds(lambda: pool.free_address(pool.alloc_address(MIB))),
+        "pinned_buffer_1MiB_ns": nanoseconds(lambda: pool.alloc(MIB).free()),
+        "pinning_1MiB_by_table_ns": pinning,
+    }
 
 
-def sequences(count: int) -> dict[str, float]:
+def sequences(count: int) -> dict[str, Any]:
     """Random sequences (grow, fork, share, end), compared with the model at every step: an AssertionError is a difference."""
     device = SimDevice("64MiB")
     pool = PagedPool(device, "kv", 150 * 4096, page_bytes=4096, page_tokens=8, wait_limit=0.0)
@@ -45,11 +50,14 @@ def main() -> None:
     options.add_argument("--sequences", type=int, default=10_000)
     options.add_argument("--save", action="store_true")
     given = options.parse_args()
-    figures = {**native("paged"), **pinned(), **sequences(given.sequences)}
+    figures: dict[str, Any] = {**native("paged"), **pinned(), **sequences(given.sequences)}
     text = json.dumps({"date": datetime.date.today().isoformat(), "machine": machine(), **figures}, indent=1)
     print(text)
-    print(f"a page taken and dropped is {figures['page_pair_ns'] / figures['malloc_pair_ns']:.1f} times malloc + free")
-    print(f"pinning is {figures['pinning_1MiB_by_table_ns'] / figures['pinned_hit_1MiB_ns']:,.0f} times a hit from Python")
+    pair, malloc = (figures[name]["median"] for name in ("page_pair_ns", "malloc_pair_ns"))
+    print(f"a page taken and dropped is {pair / malloc:.2f} times malloc + free of its size")
+    for kind in ("hit", "buffer"):
+        ratio = figures["pinning_1MiB_by_table_ns"] / figures[f"pinned_{kind}_1MiB_ns"]
+        print(f"pinning is {ratio:,.0f} times a pooled {kind} from Python")
     if given.save:
         (ROOT / "benchmarks/results").mkdir(exist_ok=True)
         (ROOT / "benchmarks/results/paged.json").write_text(text + "\n")

@@ -44,12 +44,17 @@ class PinnedPool:
         self.device, self.name, self.consumer = device, label(name, "pool name"), consumer
         self._host = device.stream(f"{name} (host)", kind="nonblocking")
         self._blocks = _PinnedBlocks(device, name, limit, buckets, consumer, wait_limit=wait_limit)
+        self.free_address, self.lend_address = self._blocks.free_address, self._blocks.lend_address
         self.trim = self._blocks.trim  # () -> bytes given back to the driver; waits as the driver's free does
         self.walk = self._blocks.walk  # () -> None, or ForebayError: a defect of forebay
 
     def alloc(self, nbytes: int) -> Buffer:
         """A buffer of at least `nbytes`. Raises PoolExhausted, Pending, DriverError as Pool does."""
         return self._blocks.alloc(nbytes, self._host)
+
+    def alloc_address(self, nbytes: int) -> int:
+        """The same without a buffer: `lend_address` for every stream that uses the block, then `free_address`."""
+        return self._blocks.alloc_address(nbytes, self._host)
 
     def gauges(self) -> Gauges:
         """The figures now (forebay.gauges); bytes whose copies are under way are `pending`."""
