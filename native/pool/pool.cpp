@@ -21,9 +21,11 @@ Pool::~Pool() {
   if (domain_.forked()) return;
   const PoolMade made;
   domain_.leave(this);
-  // A sibling may still be giving back what it took from here.
-  std::unique_lock lock(uprooted_mutex_);
-  uprooted_done_.wait(lock, [this] { return uprooted_ == 0; });
+  {
+    // A sibling may still be giving back what it took from here.
+    std::unique_lock lock(uprooted_mutex_);
+    uprooted_done_.wait(lock, [this] { return uprooted_ == 0; });
+  }
   growth_->give_all(lanes());
 }
 
