@@ -74,8 +74,9 @@ STRESS := $(foreach kind,address+undefined thread,$(foreach name,pool paged,buil
 stressed = set -e; for run in pool:segments pool:frames pool:mixed paged:; do name=$${run%%:*} growth=$${run\#\#*:}; \
   build/stress-address+undefined/$${name}_stress $1 1 $2 $$growth; build/stress-thread/$${name}_stress $1 8 $2 $$growth; done
 .PHONY: stress stress-short
-stress: $(STRESS) ## 10^7 random operations on each native pool, under sanitizers
+stress: $(STRESS) $(BIN)/.test ## 10^7 random operations on each native pool, under sanitizers; ten minutes of threads, finalisers and forks
 	$(call stressed,10000000,1)
+	$(BIN)/python tests/storm.py 600 1
 stress-short: $(STRESS)
 	$(call stressed,100000,2)
 

@@ -15,6 +15,7 @@
 
 #include "bind/caller.hpp"
 #include "bind/module.hpp"
+#include "bind/released.hpp"
 #include "pool/paged.hpp"
 
 namespace nb = nanobind;
@@ -24,6 +25,7 @@ namespace forebay {
 namespace {
 
 using Open = nb::call_guard<Leaving>;
+using BoundPagedPool = Released<PagedPool>;
 using Tokens = nb::ndarray<const Token, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 std::span<const Token> span_of(const Tokens& tokens) { return {tokens.data(), tokens.shape(0)}; }
@@ -50,7 +52,7 @@ class Handle {
   Sequence* sequence_;
 };
 
-std::unique_ptr<Handle> open(PagedPool& pool, const Tokens& tokens, std::uint64_t stream) {
+std::unique_ptr<Handle> open(BoundPagedPool& pool, const Tokens& tokens, std::uint64_t stream) {
   const std::span<const Token> span = span_of(tokens);
   const Leaving released{};
   return std::make_unique<Handle>(pool, pool.open(span, pool.channel(stream)));
@@ -75,7 +77,7 @@ void use(const Handle& h, std::uint64_t stream) {
   h.pool().use(sequence, h.pool().channel(stream));
 }
 
-std::unique_ptr<Handle> fork(PagedPool& pool, const Handle& h, std::uint64_t stream) {
+std::unique_ptr<Handle> fork(BoundPagedPool& pool, const Handle& h, std::uint64_t stream) {
   const Sequence& sequence = h.sequence();
   const Leaving released{};
   Sequence* twin = pool.fork(sequence, pool.channel(stream));
@@ -116,20 +118,20 @@ PagedOptions options_of(std::string name, std::uint64_t page_bytes, std::uint32_
   return o;
 }
 
-std::optional<std::string> walk(PagedPool& pool) {
+std::optional<std::string> walk(BoundPagedPool& pool) {
   const std::string_view broken = pool.walk();
   if (broken.empty()) return std::nullopt;
   return std::string(broken);
 }
 
 void bind_pool_of_pages(nb::module_& p) {
-  nb::class_<PagedPool>(p, "PagedPool", "Fixed blocks in one reservation, held by sequences in stream order.")
+  nb::class_<BoundPagedPool>(p, "PagedPool", "Fixed blocks in one reservation, held by sequences in stream order.")
       .def(
           "__init__",
-          [](PagedPool* self, Domain& domain, std::string name, std::uint64_t page_bytes, std::uint32_t pages,
+          [](BoundPagedPool* self, Domain& domain, std::string name, std::uint64_t page_bytes, std::uint32_t pages,
              std::uint32_t page_tokens, std::uint32_t index, std::int64_t wait_limit_ns, Sink* tape) {
             const Leaving released{};
-            new (self) PagedPool(
+            new (self) BoundPagedPool(
                 domain, options_of(std::move(name), page_bytes, pages, page_tokens, index, wait_limit_ns, tape));
           },
           "domain"_a, "name"_a, nb::kw_only(), "page_bytes"_a, "pages"_a, "page_tokens"_a, "index"_a = 0,
@@ -143,13 +145,13 @@ void bind_pool_of_pages(nb::module_& p) {
       .def("address", nb::overload_cast<PageId>(&PagedPool::address, nb::const_), "page"_a)
       .def("limit", &PagedPool::limit, "pages"_a, Open(), "At most so many pages live at once.")
       .def(
-          "available", [](PagedPool& pool, std::uint64_t stream) { return pool.available(pool.channel(stream)); },
+          "available", [](BoundPagedPool& pool, std::uint64_t stream) { return pool.available(pool.channel(stream)); },
           "stream"_a, Open(), "Pages that the stream can have without a wait.")
       .def(
-          "gauges", [](PagedPool& pool) { return pool.gauges(std::nullopt); }, Open())
+          "gauges", [](BoundPagedPool& pool) { return pool.gauges(std::nullopt); }, Open())
       .def(
-          "gauges", [](PagedPool& pool, std::uint64_t stream) { return pool.gauges(pool.channel(stream)); }, "stream"_a,
-          Open())
+          "gauges", [](BoundPagedPool& pool, std::uint64_t stream) { return pool.gauges(pool.channel(stream)); },
+          "stream"_a, Open())
       .def("walk", &walk, Open(), "The full check: what is wrong, or None.");
 }
 

@@ -15,6 +15,7 @@
 #include "bind/arrays.hpp"
 #include "bind/caller.hpp"
 #include "bind/module.hpp"
+#include "bind/released.hpp"
 #include "driver/sim.hpp"
 #include "pool/pool.hpp"
 #include "pool/replay.hpp"
@@ -26,6 +27,7 @@ namespace forebay {
 namespace {
 
 using Open = nb::call_guard<Leaving>;
+using BoundPool = Released<Pool>;
 
 // Opaque in Python: what a domain's `mark` gives and its other methods take.
 struct KeptMark {
@@ -115,6 +117,7 @@ void bind_domain(nb::module_& m) {
       .def(
           "note", [](Domain& d, int status) { d.note(static_cast<Status>(status)); }, "status"_a,
           "What a driver call of the program answered: after a sticky error the device's pools make none.")
+      .def_prop_ro("forked", &Domain::forked, "Whether this process is a child of the one that made it.")
       .def_prop_ro("dead", &Domain::dead)
       .def_prop_ro(
           "idle_frame_bytes", [](const Domain& d) { return d.frames().idle_bytes(); },
@@ -169,26 +172,26 @@ void bind_pools(nb::module_& m) {
   nb::enum_<GrowBy>(m, "GrowBy", "How a pool gets memory from the device.")
       .value("segments", GrowBy::segments)
       .value("frames", GrowBy::frames);
-  nb::class_<Pool>(m, "Pool", "Device memory in stream order; streams go by their driver id.")
+  nb::class_<BoundPool>(m, "Pool", "Device memory in stream order; streams go by their driver id.")
       .def(
           "__init__",
-          [](Pool* self, Domain& domain, std::string name, std::uint32_t index, std::optional<std::uint64_t> limit,
+          [](BoundPool* self, Domain& domain, std::string name, std::uint32_t index, std::optional<std::uint64_t> limit,
              std::vector<std::uint64_t> buckets, std::int64_t wait_limit_ns, bool idle_shared, Sink* tape, Space space,
              GrowBy growth) {
-            new (self) Pool(domain, options_of(std::move(name), index, limit, std::move(buckets), wait_limit_ns,
-                                               idle_shared, tape, space, growth));
+            new (self) BoundPool(domain, options_of(std::move(name), index, limit, std::move(buckets), wait_limit_ns,
+                                                    idle_shared, tape, space, growth));
           },
           "domain"_a, "name"_a, nb::kw_only(), "index"_a = 0, "limit"_a = nb::none(),
           "buckets"_a = std::vector<std::uint64_t>{}, "wait_limit_ns"_a = std::int64_t{10'000'000'000},
           "idle_shared"_a = true, "tape"_a = nb::none(), "space"_a = Space::device, "growth"_a = GrowBy::segments,
           nb::keep_alive<1, 2>(), nb::keep_alive<1, 9>())
       .def(
-          "alloc", [](Pool& p, std::uint64_t n, std::uint64_t stream) { return granted(p, n, stream).address; },
+          "alloc", [](BoundPool& p, std::uint64_t n, std::uint64_t stream) { return granted(p, n, stream).address; },
           "nbytes"_a, "stream"_a, nb::call_guard<FromPython>(),
           "The address of a block for `stream`. Raises PoolExhausted, Pending, DriverError.")
       .def(
           "free",
-          [](Pool& p, nb::handle a) {
+          [](BoundPool& p, nb::handle a) {
             Address address = 0;
             if (!nb::try_cast(a, address)) unknown(p, a);
             if (!p.free(address)) unknown(p, address);
@@ -197,7 +200,7 @@ void bind_pools(nb::module_& m) {
           "Gives a block back in stream order; never waits. Raises BadInput for an unknown address.")
       .def(
           "lend",
-          [](Pool& p, Address a, std::uint64_t stream, const Domain& domain) {
+          [](BoundPool& p, Address a, std::uint64_t stream, const Domain& domain) {
             if (!p.lend(a, stream, domain)) unknown(p, a);
           },
           "address"_a, "stream"_a, "domain"_a, nb::keep_alive<1, 4>(), nb::call_guard<FromPython>(),

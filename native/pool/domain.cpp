@@ -23,6 +23,7 @@ Domain::Domain(Driver& driver, int device, Nap nap)
 void Domain::sleep(std::chrono::nanoseconds time) { std::this_thread::sleep_for(time); }
 
 Domain::~Domain() {
+  if (forked()) return;
   for (auto& [id, clock] : clocks_) clock->drop_events();
   for (const EventHandle event : events_) discard(event);
 }
@@ -46,6 +47,7 @@ void Domain::tape_id(std::uint64_t stream, std::uint32_t id) {
 }
 
 Clock* Domain::clock(std::uint64_t stream) const {
+  if (forked()) return nullptr;
   std::lock_guard lock(clocks_mutex_);
   const auto found = clocks_.find(stream);
   return found == clocks_.end() ? nullptr : found->second.get();
@@ -64,6 +66,7 @@ Mark Domain::mark(std::uint64_t stream) {
 }
 
 Mark Domain::mark_all() {
+  if (forked()) return {};
   Mark mark;
   std::lock_guard lock(clocks_mutex_);
   for (const auto& [id, c] : clocks_) mark.push_back(c->mark());

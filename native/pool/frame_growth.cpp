@@ -23,8 +23,8 @@ Remains remains_of(const Segment& range) {
   for (std::size_t i = 0; i < handles.size(); ++i) {
     if (handles[i] == FrameHandle{}) continue;
     if (i == 0 || handles[i - 1] == FrameHandle{})
-      remains.mapped.push_back({range.address + i * range.mapped->frame, {}});
-    remains.mapped.back().second.push_back(handles[i]);
+      remains.mapped.push_back({range.address + i * range.mapped->frame, range.mapped->frame, {}});
+    remains.mapped.back().frames.push_back(handles[i]);
   }
   return remains;
 }

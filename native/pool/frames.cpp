@@ -37,28 +37,43 @@ void Frames::put(const std::vector<FrameHandle>& frames) {
 
 std::uint64_t Frames::release_idle() {
   if (domain_.dead()) return 0;
-  std::vector<FrameHandle> frames;
+  mend_remains();
+  const std::uint64_t bytes = release_frames();
+  return bytes + release_segments();
+}
+
+void Frames::mend_remains() {
   std::vector<Remains> remains;
   {
     std::lock_guard lock(mutex_);
     remains.swap(remains_);
   }
-  if (!remains.empty() && synchronised())
-    for (Remains& r : remains) dismantle(std::move(r));
-  else
-    for (Remains& r : remains) abandon(std::move(r));
+  const bool idle = !remains.empty() && synchronised();
+  for (Remains& r : remains)
+    if (idle)
+      dismantle(std::move(r));
+    else
+      abandon(std::move(r));
+}
+
+std::uint64_t Frames::release_frames() {
+  std::vector<Frame> frames;
   {
     std::lock_guard lock(mutex_);
     frames.swap(refused_);
-    frames.insert(frames.end(), idle_.begin(), idle_.end());
+    for (const FrameHandle handle : idle_) frames.push_back({handle, bytes_.load()});
     idle_.clear();
   }
-  const std::vector<FrameHandle> refused = released(frames);
-  {
-    std::lock_guard lock(mutex_);
-    refused_.insert(refused_.end(), refused.begin(), refused.end());
+  std::uint64_t bytes = 0;
+  for (const Frame& frame : frames) {
+    const Status status = domain_.dead() ? domain_.fatal() : domain_.driver().release(domain_.device(), frame.handle);
+    domain_.note(status);
+    if (status == Status::ok)
+      bytes += frame.bytes;
+    else
+      keep(frame);
   }
-  return (frames.size() - refused.size()) * bytes_.load() + release_segments();
+  return bytes;
 }
 
 std::uint64_t Frames::release_segments() {
@@ -84,14 +99,9 @@ void Frames::keep(const Refused& segment) {
   segments_.push_back(segment);
 }
 
-std::vector<FrameHandle> Frames::released(const std::vector<FrameHandle>& frames) {
-  std::vector<FrameHandle> refused;
-  for (const FrameHandle frame : frames) {
-    const Status status = domain_.dead() ? domain_.fatal() : domain_.driver().release(domain_.device(), frame);
-    domain_.note(status);
-    if (status != Status::ok) refused.push_back(frame);
-  }
-  return refused;
+void Frames::keep(const Frame& frame) {
+  std::lock_guard lock(mutex_);
+  refused_.push_back(frame);
 }
 
 bool Frames::synchronised() {
@@ -114,12 +124,15 @@ void Frames::dismantle(Remains remains) {
 
 bool Frames::unmap_all(Remains& remains) {
   while (!remains.mapped.empty()) {
-    const auto& [address, frames] = remains.mapped.back();
+    const Remains::Run& run = remains.mapped.back();
     if (domain_.dead()) return false;
-    const Status status = domain_.driver().unmap(domain_.device(), address, frames.size() * bytes_.load());
+    const Status status = domain_.driver().unmap(domain_.device(), run.address, run.frames.size() * run.bytes_each);
     domain_.note(status);
     if (status != Status::ok) return false;
-    put(frames);
+    if (run.bytes_each == bytes_.load())
+      put(run.frames);
+    else
+      for (const FrameHandle handle : run.frames) keep(Frame{handle, run.bytes_each});
     remains.mapped.pop_back();
   }
   return true;
@@ -137,14 +150,14 @@ std::uint64_t Frames::idle_bytes() const {
 
 std::uint64_t Frames::quarantined_bytes(Space space) const {
   std::lock_guard lock(mutex_);
-  std::uint64_t segments = 0;
+  std::uint64_t bytes = 0;
   for (const Refused& s : segments_)
-    if (s.space == space) segments += s.bytes;
-  if (space == Space::pinned) return segments;
-  std::uint64_t frames = refused_.size();
+    if (s.space == space) bytes += s.bytes;
+  if (space == Space::pinned) return bytes;
+  for (const Frame& f : refused_) bytes += f.bytes;
   for (const Remains& r : remains_)
-    for (const auto& [address, handles] : r.mapped) frames += handles.size();
-  return segments + stuck_.load() + frames * bytes_.load();
+    for (const Remains::Run& run : r.mapped) bytes += run.frames.size() * run.bytes_each;
+  return bytes + stuck_.load();
 }
 
 }  // namespace forebay

@@ -7,7 +7,6 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
-#include <utility>
 #include <vector>
 
 #include "driver/port.hpp"
@@ -17,11 +16,22 @@ namespace forebay {
 
 class Domain;
 
-// What is left of a range whose pool is gone: runs that could not be unmapped.
+// A frame of its own size. Those of another size than `facts` says serve nobody else.
+struct Frame {
+  FrameHandle handle;
+  std::uint64_t bytes = 0;
+};
+
+// What is left of a range whose owner is gone: the runs of it that frames are mapped into.
 struct Remains {
   Address address = 0;  // of the range, and its size
   std::uint64_t bytes = 0;
-  std::vector<std::pair<Address, std::vector<FrameHandle>>> mapped;
+  struct Run {
+    Address address = 0;
+    std::uint64_t bytes_each = 0;
+    std::vector<FrameHandle> frames;
+  };
+  std::vector<Run> mapped;
 };
 
 // A segment whose pool is gone and which the driver would not take back.
@@ -50,7 +60,8 @@ class Frames {
   void dismantle(Remains remains);
   void abandon(Remains remains);
   void keep(const Refused& segment);
-  bool synchronised();  // every stream's work is complete, and its clock told so
+  void keep(const Frame& frame);  // mapped nowhere, for the driver
+  bool synchronised();            // every stream's work is complete, and its clock told so
 
   std::uint64_t idle_bytes() const;
   std::uint64_t quarantined_bytes(Space space) const;
@@ -59,7 +70,8 @@ class Frames {
   void mended(std::uint64_t bytes) { stuck_.fetch_sub(bytes); }
 
  private:
-  std::vector<FrameHandle> released(const std::vector<FrameHandle>& frames);  // those that were refused
+  std::uint64_t release_frames();
+  void mend_remains();
   bool unmap_all(Remains& remains);
   std::uint64_t release_segments();
 
@@ -67,7 +79,8 @@ class Frames {
   std::atomic<std::uint64_t> bytes_{0};  // of a frame, once known
   std::atomic<std::uint64_t> stuck_{0};
   mutable std::mutex mutex_;  // guards what follows; not held across a driver call
-  std::vector<FrameHandle> idle_, refused_;
+  std::vector<FrameHandle> idle_;
+  std::vector<Frame> refused_;
   std::vector<Remains> remains_;
   std::vector<Refused> segments_;
 };

@@ -32,11 +32,6 @@ PagedPool::PagedPool(Domain& domain, PagedOptions options)
       filled_(options_.pages, 0),
       limit_(options_.pages) {}
 
-// An unmap waits for nothing, so the pool's end waits for the device.
-PagedPool::~PagedPool() {
-  if (!domain_.dead()) domain_.note(domain_.driver().device_sync(domain_.device()));
-}
-
 Channel PagedPool::channel(std::uint64_t stream) {
   for (ChannelId id = 0; id < first_channels_.size(); ++id) {
     Clock* known = first_channels_[id].load(std::memory_order_acquire);

@@ -67,7 +67,6 @@ class PagedPool {
  public:
   // Throws PoolFault: impossible (the shape), or driver.
   PagedPool(Domain& domain, PagedOptions options);
-  ~PagedPool();
   PagedPool(const PagedPool&) = delete;
   PagedPool& operator=(const PagedPool&) = delete;
 

@@ -92,6 +92,8 @@ bool Pool::free(Address address) {
 bool Pool::lend(Address address, std::uint64_t stream) { return lend(address, stream, domain_); }
 
 bool Pool::lend(Address address, std::uint64_t stream, const Domain& peer) {
+  if (domain_.dead()) [[unlikely]]
+    return true;
   Clock* clock = peer.clock(stream);
   if (clock == nullptr) throw fault(PoolFault::Code::unknown_stream, stream);
   Block* block = map_.find(address);
@@ -132,7 +134,9 @@ Lane& Pool::new_lane(std::uint64_t stream) {
   return *lanes_.back();
 }
 
+// A forked child has none: their locks may be held by threads that are not there.
 std::vector<Lane*> Pool::lanes() const {
+  if (domain_.forked()) refuse_dead();
   std::lock_guard lock(lanes_mutex_);
   std::vector<Lane*> out;
   for (const auto& lane : lanes_) out.push_back(lane.get());

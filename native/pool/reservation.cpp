@@ -32,18 +32,25 @@ Reservation::Reservation(Domain& domain, std::uint64_t bytes, const std::string&
 }
 
 Reservation::~Reservation() {
-  if (stage_ == Stage::nothing || domain_->dead()) return;
-  Driver& driver = domain_->driver();
-  const int device = domain_->device();
+  if (stage_ == Stage::nothing || domain_->forked()) return;
+  Frames& frames = domain_->frames();
   if (stage_ == Stage::segment) {
-    domain_->note(driver.free(device, address_));
+    if (!freed()) frames.keep(Refused{address_, bytes_, Space::device});
     return;
   }
-  // A frame that is still mapped, or a range that still maps one, would be refused: each step needs the one before.
-  Status status = Status::ok;
-  if (stage_ == Stage::mapped) status = noted(driver.unmap(device, address_, bytes_));
-  if (status == Status::ok && stage_ >= Stage::framed) status = noted(driver.release(device, frame_));
-  if (status == Status::ok) noted(driver.release_range(device, address_, bytes_));
+  Remains remains{address_, bytes_, {}};
+  if (stage_ == Stage::framed) frames.keep(Frame{frame_, bytes_});
+  if (stage_ > Stage::framed) remains.mapped.push_back({address_, bytes_, {frame_}});
+  // Nothing was ever given bytes that were not opened.
+  if (stage_ != Stage::open || frames.synchronised())
+    frames.dismantle(std::move(remains));
+  else
+    frames.abandon(std::move(remains));
+  frames.release_idle();
+}
+
+bool Reservation::freed() const {
+  return !domain_->dead() && noted(domain_->driver().free(domain_->device(), address_)) == Status::ok;
 }
 
 Status Reservation::noted(Status status) const {
@@ -74,7 +81,9 @@ Status Reservation::map(std::uint64_t bytes) {
   stage_ = Stage::framed;
   if (const Status status = noted(driver.map(device, address_, bytes, frame_)); status != Status::ok) return status;
   stage_ = Stage::mapped;
-  return noted(driver.set_access(device, address_, bytes));
+  const Status status = noted(driver.set_access(device, address_, bytes));
+  if (status == Status::ok) stage_ = Stage::open;
+  return status;
 }
 
 }  // namespace forebay

@@ -16,7 +16,7 @@ class Reservation {
   Reservation(Domain& domain, std::uint64_t bytes, const std::string& pool);
   Reservation(const Reservation&) = delete;
   Reservation& operator=(const Reservation&) = delete;
-  // Every use must be complete: an unmap waits for nothing.
+  // Waits for the device. What the driver refuses, and what it cannot know idle, is left to the device's quarantine.
   ~Reservation();
 
   Address address() const { return address_; }
@@ -27,12 +27,13 @@ class Reservation {
   Status map(std::uint64_t bytes);
   Status allocate(std::uint64_t bytes);
   Status noted(Status status) const;
+  bool freed() const;
 
   Domain* domain_;
   Address address_ = 0;
   std::uint64_t bytes_ = 0;
   FrameHandle frame_{};
-  enum class Stage : std::uint8_t { nothing, segment, range, framed, mapped } stage_ = Stage::nothing;
+  enum class Stage : std::uint8_t { nothing, segment, range, framed, mapped, open } stage_ = Stage::nothing;
 };
 
 }  // namespace forebay

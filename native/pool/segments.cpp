@@ -49,7 +49,7 @@ class SegmentGrowth final : public Growth {
   void give_all(const std::vector<Lane*>& lanes) override {
     for (const Lane* lane : lanes)
       for (const auto& segment : lane->segments())
-        if (!free(segment->address)) domain_.frames().keep({segment->address, segment->size, source_.space()});
+        if (!free(segment->address)) domain_.frames().keep(Refused{segment->address, segment->size, source_.space()});
   }
 
  private:

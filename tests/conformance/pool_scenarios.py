@@ -129,6 +129,55 @@ def a_pool_ends(w: World) -> None:
     w.alloc(w.pools[0], 40 * MIB, w.other)
 
 
+def pinned_memory(w: World) -> None:
+    pool = w.pinned(limit=40 * MIB)
+    first = w.alloc(pool, 3 * MIB, w.main)
+    w.alloc(pool, 100, w.other)
+    w.busy(w.main, 1000)
+    w.free(first)
+    w.alloc(pool, 30 * MIB, w.main)
+    w.trim(pool)
+    w.sim.device_sync(0)
+    w.alloc(pool, 3 * MIB, w.other)
+    w.trim(pool)
+
+
+def pinned_and_device_memory_do_not_help_each_other(w: World) -> None:
+    pinned, pool = w.pinned(), w.pool()
+    w.free(w.alloc(pinned, 20 * MIB, w.main))
+    w.alloc(pool, 60 * MIB, w.main)
+    w.alloc(pool, 60 * MIB, w.main)
+
+
+def pages_shared_and_copied(w: World) -> None:
+    pool = w.paged(32)
+    first = w.open(pool, 40, w.main)
+    w.busy(w.main, 1000)
+    twin = w.fork(first, w.other)
+    w.grow(twin, 20, w.other)
+    w.grow(first, 20, w.main)
+    w.finish(first)
+    w.open(pool, 16 * 20, w.main)
+
+
+def pages_run_out_and_come_back(w: World) -> None:
+    pool = w.paged(32)
+    long = w.open(pool, 16 * 30, w.main)
+    w.busy(w.main, 10**6)
+    w.open(pool, 16 * 8, w.other)
+    w.finish(long)
+    w.open(pool, 16 * 20, w.other)
+
+
+def a_paged_pool_ends(w: World) -> None:
+    if w.paged(32) is None:
+        return
+    w.open(w.pools[0], 100, w.main)
+    w.busy(w.main, 1000)
+    w.end_of_pool()
+    w.alloc(w.pool(), 40 * MIB, w.main)
+
+
 SCENARIOS = (
     first_alloc,
     hit,
@@ -144,4 +193,9 @@ SCENARIOS = (
     growth_and_give_back_over_and_over,
     a_stream_ends,
     a_pool_ends,
+    pinned_memory,
+    pinned_and_device_memory_do_not_help_each_other,
+    pages_shared_and_copied,
+    pages_run_out_and_come_back,
+    a_paged_pool_ends,
 )

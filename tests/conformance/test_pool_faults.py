@@ -5,14 +5,15 @@ fails too. Whatever happens: no live block is harmed, no memory is lost, and fig
 """
 
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 
 import pytest
 
 from conformance.pool_scenarios import SCENARIOS
-from conformance.pool_world import CLEAN_UP, World
+from conformance.pool_world import CLEAN_UP, AnyPool, World
 from forebay._core.driver import Status
-from forebay.errors import DriverError, Pending, PoolExhausted
+from forebay.errors import Pending, PoolExhausted
 
 Scenario = Callable[[World], None]
 
@@ -34,16 +35,16 @@ def nothing_is_harmed(world: World) -> None:
         pool.walk()
     spans = sorted((h.address, h.address + h.nbytes) for h in world.held)
     assert all(end <= begin for (_, end), (begin, _) in pairwise(spans)), "live blocks overlap"
-    assert world.accounted() == world.sim.account(0).used_bytes
+    account = world.sim.account(0)
+    assert world.accounted() == (account.used_bytes, account.pinned_bytes)
     assert world.damaged() == []
 
 
 def the_next_operation_works(world: World) -> None:
     for pool in list(world.pools):
-        world.free(*[h for h in world.held if h.pool is pool])
+        world.empty(pool)
         assert pool.gauges().allocated == 0
-        block = pool.alloc_address(1000, world.main)
-        pool.free_address(block)
+        world.take_some(pool, world.main)
     nothing_is_harmed(world)
 
 
@@ -51,28 +52,33 @@ def nothing_is_lost(world: World) -> None:
     """Without faults all memory can be given back, that of quarantine too."""
     world.pool()
     while world.pools:
-        world.pools[0].trim()
+        world.trim(world.pools[0])
         world.end_of_pool()
     account = world.sim.account(0)
     assert (account.used_bytes, account.segments, account.frames, account.mappings, account.ranges) == (0, 0, 0, 0, 0)
-    assert world.accounted() == 0
+    assert world.accounted() == (account.pinned_bytes, 0) == (0, 0)
 
 
 def the_device_is_lost(world: World) -> None:
-    """Allocations raise at once, frees do nothing, and nobody calls the driver."""
-    before, pool = world.device.driver_calls, None
+    """Allocations raise at once, frees and ends do nothing, and nobody calls the driver."""
+    before = world.device.driver_calls
     for pool in world.pools:
-        for stream in (world.main, world.other):
-            with pytest.raises(DriverError) as caught:
-                pool.alloc_address(512, stream)
-            assert caught.value.sticky
+        every_allocation_is_refused(world, pool)
         pool.gauges()
         world.trim(pool)
-    del pool
+    pool = None
     world.free(*world.held)
+    world.finish(*world.pages)
     while world.pools:
         world.end_of_pool()
     assert world.device.driver_calls == before
+
+
+def every_allocation_is_refused(world: World, pool: AnyPool) -> None:
+    for stream in (world.main, world.other):
+        world.errors.clear()
+        world.attempt(partial(world.take_some, pool, stream))
+        assert [error.sticky for error in world.errors] == [True]
 
 
 def with_fault(scenario: Scenario, growth: str, position: int, status: str, *, clean_up_too: bool) -> World:

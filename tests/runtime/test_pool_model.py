@@ -6,14 +6,13 @@ without a foreseeable end: only a sync, an edge or the driver's own answer lets 
 
 from dataclasses import dataclass, field
 
-import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from forebay._core.driver import FaultyDriver
 from forebay.errors import DriverError, PoolExhausted
-from forebay.runtime import Buffer, Pool, SimDevice, Stream
+from forebay.runtime import Buffer, Pool, SimDevice
 
 MIB = 2**20
 CAPACITY = 96 * MIB
@@ -164,56 +163,3 @@ PoolAgainstModel.TestCase.settings = settings(
     max_examples=25, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestPoolAgainstModel = PoolAgainstModel.TestCase
-
-FAULTS = ["out_of_memory", "invalid_handle", "illegal_address"]
-
-
-def scenario(device: SimDevice, pool: Pool, main: Stream, other: Stream) -> list[int]:
-    """Growth, a free across streams, a steal, a trim, a wait; the addresses that live at its end. A refused step is left out."""
-    live: list[int] = []
-
-    def alloc(nbytes: int, stream: Stream) -> int | None:
-        try:
-            return pool.alloc_address(nbytes, stream)
-        except (PoolExhausted, DriverError):
-            return None
-
-    for nbytes, stream in ((1000, main), (5 * MIB, main), (30 * MIB, other), (20 * MIB, main)):
-        if (address := alloc(nbytes, stream)) is not None:
-            live.append(address)
-    if len(live) > 1:
-        pool.lend_address(live[-1], other)
-        pool.free_address(live.pop())
-    for nbytes, stream in ((20 * MIB, other), (18 * MIB, main), (60 * MIB, main)):
-        if (address := alloc(nbytes, stream)) is not None:
-            live.append(address)
-            pool.free_address(live.pop(0))
-    pool.trim()
-    return live
-
-
-@pytest.mark.parametrize("status", FAULTS)
-def test_a_fault_at_any_driver_call_harms_nothing(status: str) -> None:
-    position = 0
-    struck = True
-    while struck:
-        position += 1
-        device = SimDevice(CAPACITY)
-        main, other = (device.stream(n, kind="nonblocking") for n in ("main", "other"))
-        pool = Pool(device, "p", limit=80 * MIB, wait_limit=0.001)
-        device.fail(nth=position, status=status)
-        live = scenario(device, pool, main, other)
-        struck = faulty_of(device).plans_left() == 0
-        faulty_of(device).forget_plans()
-        pool.walk()
-        assert pool.gauges().reserved == device.account.used_bytes, position
-        assert len(set(live)) == len(live)
-        if struck and status == "illegal_address":
-            with pytest.raises(DriverError):
-                pool.alloc(512, main)
-            continue
-        for address in live:
-            pool.free_address(address)
-        assert pool.gauges().allocated == 0
-        assert pool.alloc_address(1000, main)
-    assert position > 10

@@ -131,6 +131,10 @@ class Domain:
         """
 
     @property
+    def forked(self) -> bool:
+        """Whether this process is a child of the one that made it."""
+
+    @property
     def dead(self) -> bool: ...
 
     @property

@@ -68,7 +68,7 @@ class SimDevice:
         self.failure = Failure()
         self.domain = Domain(machine.driver, index, machine.sim)  # what the device's pools know of its streams
         self._call = _DeviceCall(self.driver, self.failure, self.domain)
-        self._host_call = _Call(self.driver, self.failure)
+        self._host_call = _Call(self.driver, self.failure, self.domain)
         self.default_stream = Stream(self, "default", _LEGACY, owned=False)
 
     def stream(self, name: str, *, kind: Literal["blocking", "nonblocking"] = "blocking", priority: int = 0) -> Stream:
@@ -186,15 +186,20 @@ class SimDevice:
         return f"SimDevice({self.index}, {self.driver.facts(self.index).total_bytes} bytes)"
 
 
+_FORKED = "this process was forked and can never use its parent's device: make one after the fork, or start processes with spawn"
+
+
 class _Call:
     """Enters a device's driver. One for all calls of the device: it holds nothing of the single call."""
 
-    __slots__ = ("driver", "failure")
+    __slots__ = ("domain", "driver", "failure")
 
-    def __init__(self, driver: Driver, failure: Failure) -> None:
-        self.driver, self.failure = driver, failure
+    def __init__(self, driver: Driver, failure: Failure, domain: Domain) -> None:
+        self.driver, self.failure, self.domain = driver, failure, domain
 
     def __enter__(self) -> Driver:
+        if self.domain.forked:  # a lock of the driver may be held by a thread that the fork left behind
+            raise DriverError(_FORKED, call="any", status=int(Status.not_initialized), sticky=True)
         return self.driver
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -208,11 +213,7 @@ class _Call:
 class _DeviceCall(_Call):
     """The same for calls on one device: its pools hear of a sticky error, whoever met it."""
 
-    __slots__ = ("domain",)
-
-    def __init__(self, driver: Driver, failure: Failure, domain: Domain) -> None:
-        super().__init__(driver, failure)
-        self.domain = domain
+    __slots__ = ()
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, DriverError) and error.sticky:
