@@ -7,6 +7,11 @@ void PoolRows::write(const Row& row) {
   if (to == nullptr) return;
   Row out = row;
   out.pool = number(*to);
+  const auto device = driver_.device_number(device_);
+  if (device)
+    out.device = *device;
+  else
+    out.known &= ~bit(Column::device);
   out.thread = to->thread();
   out.time_ns = driver_.now_ns();
   out.known |= columns(Column::pool, Column::thread, Column::time_ns);
@@ -22,6 +27,7 @@ std::uint32_t PoolRows::number(Recorder& recorder) {
   const std::lock_guard hold(lock_);
   if (attachment_ != driver_.attachment()) {
     attachment_ = driver_.attachment();
+    facts_.device = driver_.device_number(device_).value_or(-1);
     number_ = recorder.pool(facts_);
   }
   return number_;

@@ -22,8 +22,8 @@ class PoolRows final : public Sink {
 
   TapedDriver& driver_;
   const int device_;
-  const PoolFacts facts_;
   std::mutex lock_;  // of what follows
+  PoolFacts facts_;  // the device by the recording's number
   std::uint64_t attachment_ = 0;
   std::uint32_t number_ = 0;
 };

@@ -25,9 +25,12 @@ Status run_guarded(const Work& work, std::span<void* const> views) {
 }  // namespace
 
 SimDriver::SimDriver(std::span<const std::uint64_t> capacities, Costs costs, std::unique_ptr<sim::Schedule> schedule)
-    : costs_(std::move(costs)), schedule_(std::move(schedule)), pinned_(0, sim::Memory::kSpan) {
+    : costs_(std::move(costs)),
+      schedule_(std::move(schedule)),
+      slots_(static_cast<int>(capacities.size()) + 1),
+      pinned_(slots_.first(), sim::Memory::kSpan) {
   for (std::size_t d = 0; d < capacities.size(); ++d) {
-    devices_.push_back(std::make_unique<Device>(static_cast<int>(d), capacities[d]));
+    devices_.push_back(std::make_unique<Device>(slots_.first() + 1 + static_cast<int>(d), capacities[d]));
     devices_.back()->legacy = new_lane(static_cast<int>(d), sim::LaneKind::legacy, 0);
   }
 }
@@ -151,7 +154,7 @@ Status SimDriver::host_free(Address address) {
 Result<void*> SimDriver::host_pointer(Address address, std::uint64_t bytes) {
   const Lock lock(lock_);
   if (const Status s = enter_any(); s != Status::ok) return s;
-  if (sim::Memory::index_of(address) != 0) return Status::invalid_value;
+  if (index_of(address) != 0) return Status::invalid_value;
   const auto view = pinned_.view(address, bytes);
   return view.status() == Status::illegal_address ? Result<void*>(Status::invalid_value) : view;
 }
@@ -212,10 +215,16 @@ Status SimDriver::unmap(int device, Address address, std::uint64_t bytes) {
 
 // ---- running and waiting
 
+int SimDriver::index_of(Address address) const {
+  const auto slot = sim::Memory::address_slot(address);
+  const int index = slot ? *slot - slots_.first() : -1;
+  return index <= device_count() ? index : -1;
+}
+
 sim::Memory* SimDriver::memory_at(Address address) {
-  const auto index = sim::Memory::index_of(address);
-  if (!index || *index > device_count()) return nullptr;
-  return *index == 0 ? &pinned_ : &devices_[static_cast<std::size_t>(*index - 1)]->memory;
+  const int index = index_of(address);
+  if (index < 0) return nullptr;
+  return index == 0 ? &pinned_ : &devices_[static_cast<std::size_t>(index - 1)]->memory;
 }
 
 Status SimDriver::resolve(const sim::Item& item, std::vector<void*>& views) {

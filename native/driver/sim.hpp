@@ -34,7 +34,8 @@ struct Account {
 
 class SimDriver final : public Driver {
  public:
-  // One device a capacity, in bytes.
+  // One device a capacity, in bytes. Throws std::length_error where the process has too many (sim_memory's
+  // AddressSlots).
   SimDriver(std::span<const std::uint64_t> capacities, Costs costs, std::unique_ptr<sim::Schedule> schedule);
   ~SimDriver() override;
 
@@ -96,7 +97,7 @@ class SimDriver final : public Driver {
     ItemPtr record;  // the latest; none: never recorded
   };
   struct Device {
-    Device(int index, std::uint64_t capacity) : memory(index + 1, capacity) {}
+    Device(int slot, std::uint64_t capacity) : memory(slot, capacity) {}
     sim::Memory memory;
     Status fault = Status::ok;
     LanePtr legacy;
@@ -112,7 +113,9 @@ class SimDriver final : public Driver {
   Status enter_any() const;        // of calls without a device
   HostThread& me();
   void charge(const Curve& cost, std::uint64_t bytes = 0) { me().clock_ns += cost.at(bytes); }
+  int index_of(Address address) const;  // 0: pinned memory, 1: device 0, …; negative: nowhere
   sim::Memory* memory_at(Address address);
+  Use use(Address address, std::uint64_t bytes, Mode mode) const;
   Status resolve(const sim::Item& item, std::vector<void*>& views);
   void run(Lock& lock, std::size_t index);
   void stray(Lock& lock, sim::Point point);
@@ -135,6 +138,7 @@ class SimDriver final : public Driver {
   const std::unique_ptr<sim::Schedule> schedule_;
   std::mutex lock_;
   std::condition_variable ran_;
+  const sim::AddressSlots slots_;  // pinned memory's, then a device's each
   sim::Memory pinned_;
   std::vector<std::unique_ptr<Device>> devices_;
   sim::Backlog backlog_;

@@ -5,6 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bitset>
+#include <mutex>
+#include <stdexcept>
 #include <string>
 
 namespace forebay::sim {
@@ -12,7 +15,8 @@ namespace forebay::sim {
 namespace {
 
 // Above every user address of x86-64 (47 bits) and aarch64 (48 bits), below 2^53 so that JSON keeps it exact.
-constexpr Address kFirstAddress = 1ull << 48;
+constexpr Address kFirstAddress = 1ull << 48, kEndAddress = 1ull << 53;
+constexpr int kSlots = static_cast<int>((kEndAddress - kFirstAddress) / Memory::kSpan);
 constexpr std::uint64_t rounded(std::uint64_t bytes, std::uint64_t step) { return (bytes + step - 1) / step * step; }
 constexpr bool aligned(std::uint64_t value) { return value % Memory::kGranularity == 0; }
 
@@ -95,11 +99,50 @@ void MemoryFile::discard(std::uint64_t offset, std::uint64_t bytes) {
 #endif
 }
 
+// ---- slots
+
+namespace {
+
+struct Taken {
+  std::mutex lock;
+  std::bitset<kSlots> slots;
+  int next = 0;
+};
+
+Taken& taken() {
+  static Taken* const taken = new Taken;  // never destroyed: drivers may outlive the end of main
+  return *taken;
+}
+
+}  // namespace
+
+AddressSlots::AddressSlots(int count) : count_(count) {
+  Taken& t = taken();
+  const std::lock_guard hold(t.lock);
+  for (int tried = 0; tried < kSlots; ++tried) {
+    const int first = (t.next + tried) % kSlots;
+    int run = 0;
+    while (run < count && first + run < kSlots && !t.slots[static_cast<std::size_t>(first + run)]) ++run;
+    if (run < count) continue;
+    for (int i = 0; i < count; ++i) t.slots.set(static_cast<std::size_t>(first + i));
+    first_ = first;
+    t.next = (first + count) % kSlots;
+    return;
+  }
+  throw std::length_error("the simulated devices alive in this process have all the addresses there are");
+}
+
+AddressSlots::~AddressSlots() {
+  Taken& t = taken();
+  const std::lock_guard hold(t.lock);
+  for (int i = 0; i < count_; ++i) t.slots.reset(static_cast<std::size_t>(first_ + i));
+}
+
 // ---- regions
 
-Memory::Memory(int index, std::uint64_t capacity)
-    : index_(index),
-      base_(kFirstAddress + static_cast<std::uint64_t>(index) * kSpan),
+Memory::Memory(int slot, std::uint64_t capacity)
+    : slot_(slot),
+      base_(kFirstAddress + static_cast<std::uint64_t>(slot) * kSpan),
       capacity_(capacity),
       addresses_(base_, base_ + kSpan) {}
 
@@ -109,11 +152,9 @@ Memory::~Memory() {
     if (region.host) ::munmap(region.host, region.bytes);
 }
 
-std::optional<int> Memory::index_of(Address address) {
-  if (address < kFirstAddress) return std::nullopt;
-  const std::uint64_t index = (address - kFirstAddress) / kSpan;
-  if (index > 0xffff) return std::nullopt;
-  return static_cast<int>(index);
+std::optional<int> Memory::address_slot(Address address) {
+  if (address < kFirstAddress || address >= kEndAddress) return std::nullopt;
+  return static_cast<int>((address - kFirstAddress) / kSpan);
 }
 
 Result<Address> Memory::malloc(std::uint64_t bytes) {
@@ -181,7 +222,7 @@ Memory::Regions::iterator Memory::region_of(Address address, std::uint64_t bytes
 
 std::optional<std::uint32_t> Memory::slot_of(FrameHandle frame) const {
   const std::uint64_t slot = (frame.value & 0xffffffff) - 1;
-  if (frame.value >> 32 != static_cast<std::uint64_t>(index_) || slot >= frames_.size() || !frames_[slot].held)
+  if (frame.value >> 32 != static_cast<std::uint64_t>(slot_) || slot >= frames_.size() || !frames_[slot].held)
     return std::nullopt;
   return static_cast<std::uint32_t>(slot);
 }
@@ -215,7 +256,7 @@ Result<FrameHandle> Memory::create(std::uint64_t bytes) {
   if (bytes > capacity_ || bytes > capacity_ - used_) return Status::out_of_memory;
   const std::uint32_t slot = add_frame(bytes);
   frames_[slot].held = true;
-  return FrameHandle{(static_cast<std::uint64_t>(index_) << 32) + slot + 1};
+  return FrameHandle{(static_cast<std::uint64_t>(slot_) << 32) + slot + 1};
 }
 
 Result<std::uint64_t> Memory::release(FrameHandle frame) {

@@ -50,19 +50,35 @@ class MemoryFile {
   int fd_ = -1;
 };
 
+// Where the memories of one driver have their addresses: as many slots in a row, of the process. No other driver has
+// them while this one lives, and they come round again as late as can be, so that a recording of two machines, or of
+// one that outlived another, does not take the bytes of one for the other's. Throws std::length_error where no slots
+// are left.
+class AddressSlots {
+ public:
+  explicit AddressSlots(int count);
+  ~AddressSlots();
+  AddressSlots(const AddressSlots&) = delete;
+  AddressSlots& operator=(const AddressSlots&) = delete;
+  int first() const { return first_; }
+
+ private:
+  int first_ = 0, count_;
+};
+
 class Memory {
  public:
   static constexpr std::uint64_t kGranularity = 2u << 20;  // an H200's
   static constexpr std::uint64_t kSpan = 1ull << 44;       // addresses of one memory
   static constexpr std::uint64_t kRounding = 512;          // of a segment's bytes
 
-  Memory(int index, std::uint64_t capacity);
+  Memory(int slot, std::uint64_t capacity);
   ~Memory();
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
-  // Which memory an address belongs to by its value alone: the `index` above. Never of a host pointer.
-  static std::optional<int> index_of(Address address);
+  // Which memory an address belongs to by its value alone: the `slot` above. Never of a host pointer.
+  static std::optional<int> address_slot(Address address);
 
   Result<Address> malloc(std::uint64_t bytes);
   bool is_segment(Address address) const;
@@ -123,7 +139,7 @@ class Memory {
   char* host_of(Address address);
   Status show(Address address, Mapping& mapping);
 
-  int index_;
+  int slot_;
   Address base_;
   std::uint64_t capacity_, used_ = 0;
   std::size_t segments_ = 0;

@@ -30,14 +30,11 @@ std::uint32_t take_slot(std::vector<T>& slots, std::vector<std::uint32_t>& free_
   return slot;
 }
 
-Use use(Address address, std::uint64_t bytes, Mode mode) {
-  Use u;
-  u.address = address, u.size = bytes, u.mode = mode;
-  u.space = sim::Memory::index_of(address) == 0 ? Space::pinned : Space::device;
-  return u;
-}
-
 }  // namespace
+
+Use SimDriver::use(Address address, std::uint64_t bytes, Mode mode) const {
+  return {address, bytes, mode, Extent::exact, index_of(address) == 0 ? Space::pinned : Space::device};
+}
 
 // ---- streams and events
 
@@ -275,7 +272,7 @@ Status SimDriver::launch(int device, StreamHandle stream, Work work) {
 
 Status SimDriver::copy(int device, Address to, Address from, std::uint64_t bytes, StreamHandle stream) {
   if (bytes == 0) return Status::ok;
-  const bool local = sim::Memory::index_of(to) == sim::Memory::index_of(from);
+  const bool local = index_of(to) == index_of(from);
   return issue(device, stream,
                {.name = "copy",
                 .cost_ns = costs_.between(local, bytes),

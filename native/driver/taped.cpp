@@ -79,7 +79,9 @@ Status TapedDriver::work(Kind kind, std::string_view name, int device, StreamHan
 }
 
 void TapedDriver::on_device(Row& row, int device) {
-  row.device = static_cast<std::int16_t>(device);
+  const auto number = device_number(device);
+  if (!number) return;
+  row.device = *number;
   set(row, Column::device);
 }
 
@@ -93,13 +95,17 @@ void TapedDriver::on_stream(Row& row, int device, StreamHandle stream) {
   set(row, Column::stream);
 }
 
-void TapedDriver::on_event(Row& row, EventHandle event) {
-  row.ref = ref_of(events_, event.value);
-  set(row, Column::ref);
-}
+void TapedDriver::on_event(Row& row, EventHandle event) { on_ref(row, events_, event.value); }
 
-void TapedDriver::on_frame(Row& row, FrameHandle frame) {
-  row.ref = ref_of(frames_, frame.value);
+void TapedDriver::on_frame(Row& row, FrameHandle frame) { on_ref(row, frames_, frame.value); }
+
+void TapedDriver::on_ref(Row& row, Refs& refs, std::uint64_t handle) {
+  Recorder* const to = recorder();
+  if (to == nullptr) return;
+  const std::lock_guard hold(lock_);
+  const auto [at, fresh] = refs.try_emplace(handle, 0);
+  if (fresh) at->second = to->ref();
+  row.ref = at->second;
   set(row, Column::ref);
 }
 
@@ -113,7 +119,7 @@ void TapedDriver::of_bytes(Row& row, Address address, std::uint64_t bytes) {
 void TapedDriver::attach(Recorder* recorder) {
   const std::lock_guard hold(lock_);
   events_.clear(), frames_.clear(), streams_.clear();
-  refs_ = 0;
+  first_device_.reset();
   attachment_.fetch_add(1, std::memory_order_acq_rel);
   recorder_.store(recorder, std::memory_order_release);
 }
@@ -126,11 +132,17 @@ std::uint32_t TapedDriver::stream_number(int device, StreamHandle stream) {
   return row.stream;
 }
 
-std::uint32_t TapedDriver::ref_of(Refs& refs, std::uint64_t handle) {
+std::optional<std::int16_t> TapedDriver::device_number(int device) {
+  Recorder* const to = recorder();
+  if (to == nullptr) return std::nullopt;
   const std::lock_guard hold(lock_);
-  const auto [at, fresh] = refs.try_emplace(handle, refs_);
-  if (fresh) ++refs_;
-  return at->second;
+  return number_of(*to, device);
+}
+
+std::optional<std::int16_t> TapedDriver::number_of(Recorder& recorder, int device) {
+  if (!first_device_) first_device_ = recorder.devices(next_.device_count());
+  if (!first_device_) return std::nullopt;
+  return static_cast<std::int16_t>(*first_device_ + device);
 }
 
 std::uint32_t TapedDriver::define_stream(Recorder& recorder, int device, StreamHandle stream, std::uint64_t id) {
@@ -138,6 +150,7 @@ std::uint32_t TapedDriver::define_stream(Recorder& recorder, int device, StreamH
   StreamFacts facts{
       .name = "", .handle = stream.value, .context = {}, .device = device, .kind = {}, .priority = {}, .thread = {}};
   if (const auto made = facts_.find(id); made != facts_.end()) facts = made->second;
+  facts.device = number_of(recorder, device).value_or(-1);
   if (stream.value <= kLegacyStream.value) facts.name = "legacy", facts.kind = StreamClass::legacy;
   if (stream == kPerThreadStream)
     facts.name = "per-thread", facts.kind = StreamClass::per_thread, facts.thread = recorder.thread();

@@ -3,7 +3,8 @@
 //
 // Note [Rows of a driver's calls]. `seq` is drawn and the clock read when the call begins (of a query, when it
 // returned); the row is written when it returned. Names are CUDA's. Events, frames and segments get a `ref` that is
-// never used again, streams an id of the tape; what was made before the recorder came gets its number at first sight.
+// never used again, devices and streams an id of the tape; what was made before the recorder came gets its number at
+// first sight. The drivers of one recording share these numbers: none of their rows can be mistaken for another's.
 // Address ranges, access rights and questions about the device are no rows.
 #pragma once
 
@@ -30,6 +31,8 @@ class TapedDriver final : public Driver {
   Recorder* recorder() const { return recorder_.load(std::memory_order_acquire); }
   // What the tape calls the next stream that this thread makes.
   static void name_next_stream(std::string name);
+  // What rows call this device; none while nothing is attached, or where a recording has seen too many.
+  std::optional<std::int16_t> device_number(int device);
   // The id that rows on this stream carry, for whoever writes rows of their own; 0 while nothing is attached.
   std::uint32_t stream_number(int device, StreamHandle stream);
   std::uint32_t stream_number(int device, std::uint64_t id);  // by the driver's id
@@ -99,7 +102,8 @@ class TapedDriver final : public Driver {
   void on_event(Row& row, EventHandle event);
   void on_frame(Row& row, FrameHandle frame);
   void of_bytes(Row& row, Address address, std::uint64_t bytes);
-  std::uint32_t ref_of(Refs& refs, std::uint64_t handle);
+  void on_ref(Row& row, Refs& refs, std::uint64_t handle);
+  std::optional<std::int16_t> number_of(Recorder& recorder, int device);
   std::uint32_t define_stream(Recorder& recorder, int device, StreamHandle stream, std::uint64_t id);
   void keep_size(Address address, std::uint64_t bytes);
   std::uint64_t drop_size(Address address);
@@ -108,8 +112,8 @@ class TapedDriver final : public Driver {
   Driver& next_;
   std::atomic<Recorder*> recorder_{nullptr};
   std::atomic<std::uint64_t> attachment_{0};
-  std::mutex lock_;  // of what follows
-  std::uint32_t refs_ = 0;
+  std::mutex lock_;                                           // of what follows
+  std::optional<std::int16_t> first_device_;                  // of this attachment, once a row needed it
   Refs events_, frames_, streams_;                            // streams by the driver's id
   std::unordered_map<std::uint64_t, StreamFacts> facts_;      // of the streams made here, by the driver's id
   std::unordered_map<std::uint64_t, StreamHandle> defaults_;  // the default streams, by the driver's id

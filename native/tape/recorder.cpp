@@ -195,6 +195,14 @@ std::uint32_t Recorder::stream(const StreamFacts& facts) {
   return define(*streams_, text_of(facts));
 }
 
+std::optional<std::int16_t> Recorder::devices(int count) {
+  const std::lock_guard hold(lock_);
+  if (count > std::numeric_limits<std::int16_t>::max() - devices_) return std::nullopt;
+  const int first = devices_;
+  devices_ += count;
+  return static_cast<std::int16_t>(first);
+}
+
 std::uint32_t Recorder::pool(const PoolFacts& facts) {
   const std::lock_guard hold(lock_);
   return define(*pools_, text_of(facts));

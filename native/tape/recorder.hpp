@@ -8,6 +8,7 @@
 // innermost first). String 0 is "" and site 0 the empty stack: they are not defined.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -89,6 +90,10 @@ class Recorder final : public Sink {
   std::uint32_t stream(const StreamFacts& facts);           // a new id every time: a handle that comes back is another
   std::uint32_t pool(const PoolFacts& facts);               // a new id every time
   std::uint16_t thread(const ThreadFacts& facts = {});      // of the calling thread; its first call gives the facts
+  // What two machines of one recording must not share: a `ref` that nobody had, and the first of `count` numbers of
+  // devices, which runs out (none) after 2^15 devices.
+  std::uint32_t ref() { return refs_.fetch_add(1, std::memory_order_relaxed); }
+  std::optional<std::int16_t> devices(int count);
 
   void flush();  // what is pending goes to the file, now
   void close();  // flush, end the file; later rows are lost. Idempotent
@@ -118,6 +123,8 @@ class Recorder final : public Sink {
   std::uint64_t rows_ = 0, flushed_ = 0, lost_ = 0;
   int error_ = 0;
   bool open_ = true;
+  std::atomic<std::uint32_t> refs_{0};
+  int devices_ = 0;
 };
 
 }  // namespace forebay

@@ -1,5 +1,6 @@
 """What a recording holds: each call a row, in order, with its stream, event, bytes, times and status."""
 
+import gc
 import os
 import sys
 
@@ -8,6 +9,7 @@ import polars
 import pytest
 
 from forebay import region
+from forebay.contract import check
 from forebay.errors import BadInput, DriverError
 from forebay.runtime import Pool, SimDevice, recording
 from forebay.tape import Flag, Kind, Mode, Sees, Space, StreamClass
@@ -214,3 +216,63 @@ def test_a_deep_stack_is_cut():
     with recording() as run:
         deep(100)
     assert len(run.tape.sides.sites.stack(int(run.tape.columns["site"][0]))) == 64
+
+
+def two_step(device, pool, streams):
+    """Writes on one stream, reads on another after an edge: well ordered on any one machine."""
+    block = pool.alloc(4096, streams[0])
+    streams[0].launch(lambda out: out.fill(1), [], [block], name="make")
+    streams[1].wait(streams[0].record())
+    streams[1].launch(lambda a: None, [block], [], name="use")
+    return block
+
+
+def test_machines_of_one_recording_share_neither_devices_nor_events_nor_bytes():
+    with recording() as run:
+        devices = [SimDevice("64MiB"), *SimDevice.many(2, "64MiB"), SimDevice("64MiB")]
+        pools = [Pool(device, "p") for device in devices]
+        streams = [(device.stream("a"), device.stream("b")) for device in devices]
+        blocks = [two_step(*each) for each in zip(devices, pools, streams, strict=True)]
+    tape = run.tape
+    launches = tape.where(Kind.launch)
+    by_device = [[int(row) for row in launches if tape.columns["device"][row] == n] for n in range(4)]
+    assert [len(rows) for rows in by_device] == [2] * 4
+    assert [pool.device for pool in tape.sides.pools] == [0, 1, 2, 3]
+    assert [stream.device for stream in tape.sides.streams] == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert len(set(tape.columns["ref"][tape.where(Kind.record)])) == 4
+    assert len({block.address for block in blocks}) == 4
+    assert check(tape).findings == []
+
+
+def test_a_block_of_an_earlier_machine_that_goes_late_touches_nothing_of_a_later_one():
+    """It is freed when the collector comes by, in a recording of another machine that began like the earlier one."""
+
+    class Cycle:
+        def __init__(self, block):
+            self.me, self.block = self, block
+
+        def __del__(self):
+            self.block.free()
+
+    def machine():
+        device = SimDevice("64MiB")
+        pool, streams = Pool(device, "p"), (device.stream("a"), device.stream("b"))
+        return device, streams, two_step(device, pool, streams)
+
+    earlier, streams, block = machine()
+    earlier.synchronize()  # work that has not run would hold its block
+    gc.disable()
+    try:
+        Cycle(block)
+        del block
+        with recording() as run:
+            device, streams, block = machine()
+            gc.collect()
+            streams[1].launch(lambda a: None, [block], [], name="again")
+            device.synchronize()
+    finally:
+        gc.enable()
+    tape = run.tape
+    (freed,) = tape.where(Kind.free)
+    assert tape.columns["device"][freed] != tape.columns["device"][tape.where(Kind.launch)[0]]
+    assert check(tape).findings == []

@@ -5,6 +5,7 @@ What is simulated and how is native/driver/sim.hpp's.
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Sequence
 from typing import Literal
@@ -227,14 +228,27 @@ class _Machine:
     """
 
     def __init__(self, capacities: Sequence[int], schedule: Schedule, cost: str) -> None:
-        try:
-            self.sim = SimDriver(capacities, seed=schedule.seed, held=schedule.held, cost=cost)
-        except ValueError as error:
-            raise BadInput(str(error)) from None
+        self.sim = _simulated(capacities, schedule, cost)
         self.faulty = FaultyDriver(self.sim)
         self.taped = TapedDriver(self.faulty)
         self.driver: Driver = self.taped
         tape_when_recording(self.taped)
+
+
+def _simulated(capacities: Sequence[int], schedule: Schedule, cost: str) -> SimDriver:
+    def made() -> SimDriver:
+        return SimDriver(capacities, seed=schedule.seed, held=schedule.held, cost=cost)
+
+    try:
+        return made()
+    except IndexError:  # no addresses left: devices that nobody has any more, in cycles, hold some
+        gc.collect()
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+    try:
+        return made()
+    except IndexError as error:
+        raise BadInput(f"{error}: let go of some devices before making more") from None
 
 
 def _schedule(seed: int | None, schedule: Schedule | str | None) -> Schedule:
