@@ -33,6 +33,21 @@ std::uint32_t PoolRows::number(Recorder& recorder) {
   return number_;
 }
 
+// What TapedDriver tells whoever writes rows of their own.
+
+std::optional<std::int16_t> TapedDriver::device_number(int device) {
+  Recorder* const to = recorder();
+  if (to == nullptr) return std::nullopt;
+  const std::lock_guard hold(lock_);
+  return number_of(*to, device);
+}
+
+std::uint32_t TapedDriver::stream_number(int device, StreamHandle stream) {
+  Row row{};
+  on_stream(row, device, stream);
+  return row.stream;
+}
+
 // Streams by the driver's ids: of those made here the facts are known, of the default streams their handle is.
 std::uint32_t TapedDriver::stream_number(int device, std::uint64_t id) {
   Recorder* const to = recorder();

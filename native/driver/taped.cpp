@@ -126,19 +126,6 @@ void TapedDriver::attach(Recorder* recorder) {
 
 void TapedDriver::name_next_stream(std::string name) { next_name = std::move(name); }
 
-std::uint32_t TapedDriver::stream_number(int device, StreamHandle stream) {
-  Row row{};
-  on_stream(row, device, stream);
-  return row.stream;
-}
-
-std::optional<std::int16_t> TapedDriver::device_number(int device) {
-  Recorder* const to = recorder();
-  if (to == nullptr) return std::nullopt;
-  const std::lock_guard hold(lock_);
-  return number_of(*to, device);
-}
-
 std::optional<std::int16_t> TapedDriver::number_of(Recorder& recorder, int device) {
   if (!first_device_) first_device_ = recorder.devices(next_.device_count());
   if (!first_device_) return std::nullopt;
