@@ -19,6 +19,7 @@ constexpr std::size_t kDeepest = 64;  // frames; a recursion would make a site o
 // Under the GIL. Frames of files that begin like one of these are the runtime's own, not the program's; none: nobody
 // wants frames.
 std::optional<std::vector<std::string>> own_files;
+std::size_t who_want = 0;
 
 bool is_own(std::string_view file) {
   return std::any_of(own_files->begin(), own_files->end(), [&](const auto& own) { return file.starts_with(own); });
@@ -55,11 +56,14 @@ FromPython::FromPython() {
 
 void bind_caller(nb::module_& m) {
   m.def(
-      "note_callers", [](std::optional<std::vector<std::string>> own) { own_files = std::move(own); },
+      "note_callers",
+      [](std::optional<std::vector<std::string>> own) {
+        who_want = own ? who_want + 1 : who_want - (who_want > 0);
+        if (own || who_want == 0) own_files = std::move(own);
+      },
       nb::arg("own").none(),
-      "From now on rows get the stack of the call that makes them, without the frames whose file begins with one of "
-      "`own`; "
-      "None: they get none.");
+      "From now on rows and reports get the stack of the call that makes them, without the frames whose file begins "
+      "with one of `own`; until None was given as often: they get none then.");
 }
 
 }  // namespace forebay

@@ -13,6 +13,7 @@ void bind_emulate(nanobind::module_& m);
 void bind_allocator(nanobind::module_& m);
 void bind_ingest(nanobind::module_& m);
 void bind_pool(nanobind::module_& m);
+void bind_guarded(nanobind::module_& m);  // into the pools' submodule
 void bind_paged(nanobind::module_& m);
 
 }  // namespace forebay

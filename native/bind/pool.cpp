@@ -15,6 +15,7 @@
 #include "bind/arrays.hpp"
 #include "bind/caller.hpp"
 #include "bind/module.hpp"
+#include "bind/pool_options.hpp"
 #include "bind/released.hpp"
 #include "driver/sim.hpp"
 #include "pool/pool.hpp"
@@ -128,22 +129,6 @@ void bind_domain(nb::module_& m) {
       .def_prop_ro(
           "quarantined_pinned_bytes", [](const Domain& d) { return d.frames().quarantined_bytes(Space::pinned); },
           "Pinned memory whose clean-up failed.");
-}
-
-PoolOptions options_of(std::string name, std::uint32_t index, std::optional<std::uint64_t> limit,
-                       std::vector<std::uint64_t> buckets, std::int64_t wait_limit_ns, bool shared, Sink* tape,
-                       Space space, GrowBy growth) {
-  PoolOptions o;
-  o.name = std::move(name);
-  o.index = index;
-  o.limit = limit;
-  o.buckets = std::move(buckets);
-  o.wait_limit = std::chrono::nanoseconds(wait_limit_ns);
-  o.idle = shared ? IdleBytes::shared : IdleBytes::kept;
-  o.growth = growth;
-  o.tape = tape;
-  o.space = space;
-  return o;
 }
 
 [[noreturn]] void unknown(const Pool& pool, Address address) {
@@ -282,6 +267,7 @@ void bind_pool(nb::module_& m) {
   bind_gauges(p);
   bind_domain(p);
   bind_pools(p);
+  bind_guarded(p);
   bind_replay(p);
 }
 

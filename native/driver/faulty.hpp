@@ -138,6 +138,7 @@ class FaultyDriver final : public Driver {
     return made(Call::launch, [&] { return next_.launch(device, stream, std::move(work)); });
   }
   std::optional<WorkTimes> work_times() override { return next_.work_times(); }
+  bool watch(const std::shared_ptr<Watch>& watch) override { return next_.watch(watch); }
 
  private:
   template <class F>

@@ -19,6 +19,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -28,6 +29,8 @@
 #include "tape/columns.hpp"
 
 namespace forebay {
+
+class Watch;
 
 using Address = std::uint64_t;  // of device memory; never to be dereferenced on the host
 
@@ -132,6 +135,8 @@ class Driver {
   }
   // Of the work that this thread issued last, where the driver knows them at the issue.
   virtual std::optional<WorkTimes> work_times() { return std::nullopt; }
+  // From now on the watch hears of all work, for as long as it lives. False: this driver does not know its work.
+  virtual bool watch(const std::shared_ptr<Watch>& /*watch*/) { return false; }
 };
 
 }  // namespace forebay

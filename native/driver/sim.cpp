@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "driver/thread_index.hpp"
+#include "tape/recorder.hpp"
 
 namespace forebay {
 
@@ -12,6 +13,7 @@ namespace {
 thread_local bool running_work = false;
 
 Status run_guarded(const Work& work, std::span<void* const> views) {
+  const Upkeep none(0);
   running_work = true;
   Status status = Status::launch_failed;
   try {
@@ -250,6 +252,7 @@ void SimDriver::run(Lock& lock, std::size_t index) {
     lock.unlock();
     {
       const Work work = std::move(item->work);
+      if (status == Status::ok) tell(item->told, &Watch::begins);
       if (status == Status::ok) status = run_guarded(work, views);
     }
     lock.lock();
@@ -287,6 +290,35 @@ Status SimDriver::wait_for(Lock& lock, int device, const std::vector<ItemPtr>& t
   }
   return enter(device);
 }
+
+// ---- watching
+
+bool SimDriver::watch(const std::shared_ptr<Watch>& watch) {
+  const std::lock_guard lock(watches_lock_);
+  std::erase_if(watches_, [](const auto& w) { return w.expired(); });
+  watches_.push_back(watch);
+  watched_ = true;
+  return true;
+}
+
+std::shared_ptr<const Issued> SimDriver::told(const sim::Lane& lane, const Work& work) const {
+  if (!watched_.load(std::memory_order_relaxed)) return nullptr;
+  return std::make_shared<const Issued>(Issued{work.name, work.uses, lane.id, Upkeep::now(), Caller::place()});
+}
+
+template <class Tell>
+void SimDriver::tell(const std::shared_ptr<const Issued>& work, Tell how) {
+  if (work == nullptr) return;
+  std::vector<std::shared_ptr<Watch>> watches;
+  {
+    const std::lock_guard lock(watches_lock_);
+    for (const auto& weak : watches_)
+      if (auto watch = weak.lock()) watches.push_back(std::move(watch));
+  }
+  for (const auto& watch : watches) ((*watch).*how)(*work);
+}
+
+void SimDriver::tell_issued(const std::shared_ptr<const Issued>& work) { tell(work, &Watch::issued); }
 
 void SimDriver::host_access() {
   Lock lock(lock_);

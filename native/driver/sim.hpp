@@ -9,6 +9,7 @@
 // a device answer the fault of any.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -23,6 +24,7 @@
 #include "driver/port.hpp"
 #include "driver/sim_memory.hpp"
 #include "driver/sim_schedule.hpp"
+#include "driver/watch.hpp"
 
 namespace forebay {
 
@@ -82,6 +84,7 @@ class SimDriver final : public Driver {
   Status host_func(int device, StreamHandle stream, std::function<void()> function) override;
   Status launch(int device, StreamHandle stream, Work work) override;
   std::optional<WorkTimes> work_times() override;
+  bool watch(const std::shared_ptr<Watch>& watch) override;
 
  private:
   using Lock = std::unique_lock<std::mutex>;
@@ -120,6 +123,10 @@ class SimDriver final : public Driver {
   void run(Lock& lock, std::size_t index);
   void stray(Lock& lock, sim::Point point);
   Status wait_for(Lock& lock, int device, const std::vector<ItemPtr>& targets);
+  std::shared_ptr<const Issued> told(const sim::Lane& lane, const Work& work) const;  // null: nobody wants to hear
+  template <class Tell>
+  void tell(const std::shared_ptr<const Issued>& work, Tell how);
+  void tell_issued(const std::shared_ptr<const Issued>& work);
   static bool in_work();  // this thread runs the code of some work: what waits is not permitted there
   void settle();
 
@@ -145,6 +152,9 @@ class SimDriver final : public Driver {
   std::vector<HostThread> threads_;
   std::uint64_t items_ = 0, lanes_ = 0;
   std::size_t running_ = 0;  // items whose code runs now: their views are out
+  std::atomic<bool> watched_{false};
+  std::mutex watches_lock_;
+  std::vector<std::weak_ptr<Watch>> watches_;
 };
 
 }  // namespace forebay

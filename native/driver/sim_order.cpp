@@ -164,7 +164,8 @@ SimDriver::ItemPtr SimDriver::put(const LanePtr& lane, Work work, const ItemPtr&
   item->work = std::move(work);
   lane->tail = item;
   const bool mark = !item->work.run;
-  if (!mark) schedule_->issued(*item);
+  if (!mark) item->told = told(*lane, item->work);
+  if (!mark && Upkeep::now() == 0) schedule_->issued(*item);  // a pool's checks do not count where work is counted
   if (mark && item->before == 0 && item->end_ns <= me().clock_ns && schedule_->marks_complete_at_issue())
     item->done = true;
   else
@@ -260,7 +261,9 @@ Status SimDriver::issue(int device, StreamHandle stream, Work work) {
   charge(costs_.launch);
   stray(lock, sim::Point::issue);
   if (const Status s = enter(device); s != Status::ok) return s;
-  put(lane, std::move(work), nullptr);
+  const auto told = put(lane, std::move(work), nullptr)->told;
+  lock.unlock();
+  tell_issued(told);
   return Status::ok;
 }
 
@@ -314,6 +317,9 @@ Status SimDriver::download(int device, void* to, Address from, std::uint64_t byt
                                   return Status::ok;
                                 }},
                            nullptr);
+  lock.unlock();
+  tell_issued(item->told);
+  lock.lock();
   return wait_for(lock, device, {item});
 }
 

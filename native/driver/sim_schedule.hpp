@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "driver/port.hpp"
+#include "driver/watch.hpp"
 
 namespace forebay::sim {
 
@@ -24,6 +25,7 @@ struct Item {
   bool done = false;
   bool held = false;  // its schedule puts it off
   Work work;
+  std::shared_ptr<const Issued> told;  // what watchers hear of it; null: nobody watches
 };
 
 // A stream's FIFO. It outlives its handle while work is in it.

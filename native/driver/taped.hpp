@@ -85,6 +85,7 @@ class TapedDriver final : public Driver {
   Status host_func(int device, StreamHandle stream, std::function<void()> function) override;
   Status launch(int device, StreamHandle stream, Work work) override;
   std::optional<WorkTimes> work_times() override { return next_.work_times(); }
+  bool watch(const std::shared_ptr<Watch>& watch) override { return next_.watch(watch); }
 
  private:
   using Refs = std::unordered_map<std::uint64_t, std::uint32_t>;

@@ -57,6 +57,8 @@ class Clock {
   // No event covers the epoch and none can any more: only who knows the device idle can tell that it is complete.
   bool lost(std::uint64_t epoch) const;
   void drop_events();
+  bool alive();  // the handle still is this stream
+  Lifetime lifetime() const { return lifetime_; }
 
  private:
   struct Closed {
@@ -66,7 +68,6 @@ class Clock {
   // An event was recorded that covers every epoch up to here. With the lock held.
   std::uint64_t covered() const { return closed_.empty() ? done_.load() : closed_.back().epoch; }
   std::uint64_t advance();                // ends the open epoch in number
-  bool alive();                           // the handle still is this stream
   std::optional<std::uint64_t> record();  // the epoch that it ended
   void poll();
   bool poll_first();

@@ -34,6 +34,7 @@ Block* Pool::miss(Lane& lane, const Need& need) {
 }
 
 Block* Pool::exhausted(Lane& lane, const Need& need) {
+  if (options_.hoard != nullptr) options_.hoard->give_up();
   wait_for_frees(lane, need);
   expel_guests();
   if (Block* block = search_everywhere(lane, need)) return block;
@@ -269,6 +270,7 @@ std::uint64_t Pool::siblings_give_back(std::uint64_t bytes) {
   };
   std::vector<Point> points;
   visit_sharing([&](Pool& pool) {
+    if (pool.options().hoard != nullptr) pool.options().hoard->give_up_for_others();
     const std::vector<Point> idle = pool.idle_points();
     points.insert(points.end(), idle.begin(), idle.end());
   });

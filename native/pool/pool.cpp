@@ -71,21 +71,38 @@ Granted Pool::granted(const Block& block, const Lane& lane) const {
 bool Pool::free(Address address) {
   if (domain_.dead()) [[unlikely]]
     return true;
-  Block* block = map_.find(address);
-  if (block == nullptr || block->state.load(std::memory_order_relaxed) != BlockState::live) return false;
-  Lane& lane = *block->holder;
+  Block* block = live_at(address);
+  if (block == nullptr) return false;
   if (options_.tape != nullptr) [[unlikely]]
-    tell(Kind::free, *block, lane.clock());
+    tell(Kind::free, *block, block->holder->clock());
   for (Point& p : block->points) p.epoch = p.clock->at_free();
+  return take_back(*block);
+}
+
+bool Pool::free_after(Address address, std::vector<Point> points) {
+  if (domain_.dead()) return true;
+  Block* block = live_at(address);
+  if (block == nullptr) return false;
+  block->points = std::move(points);
+  return take_back(*block);
+}
+
+Block* Pool::live_at(Address address) const {
+  Block* block = map_.find(address);
+  return block != nullptr && block->state.load(std::memory_order_relaxed) == BlockState::live ? block : nullptr;
+}
+
+bool Pool::take_back(Block& block) {
+  Lane& lane = *block.holder;
   const std::uint64_t epoch = lane.clock().at_free();
   if (lane.mutex.try_lock()) {
     std::lock_guard lock(lane.mutex, std::adopt_lock);
     lane.drain();
-    return !block->parked.load(std::memory_order_relaxed) && lane.give(block, epoch);
+    return !block.parked.load(std::memory_order_relaxed) && lane.give(&block, epoch);
   }
-  if (block->parked.exchange(true)) return false;
-  block->epoch = epoch;
-  lane.park(block);
+  if (block.parked.exchange(true)) return false;
+  block.epoch = epoch;
+  lane.park(&block);
   return true;
 }
 

@@ -31,6 +31,14 @@ namespace forebay {
 // Whether other pools of the device may take this one's wholly idle memory when they run out.
 enum class IdleBytes : std::uint8_t { shared, kept };
 
+// Freed memory that somebody keeps from a pool whose it is, and gives up before the pool runs out.
+class Hoard {
+ public:
+  virtual ~Hoard() = default;
+  virtual void give_up() = 0;             // under no lock
+  virtual void give_up_for_others() = 0;  // calls no driver and waits for nothing: a lock of the device is held
+};
+
 struct PoolOptions {
   std::string name = "pool";
   std::uint32_t index = 0;                                         // the pool's id in the tape's side table
@@ -40,7 +48,8 @@ struct PoolOptions {
   IdleBytes idle = IdleBytes::shared;
   Space space = Space::device;  // or pinned, in segments
   GrowBy growth = GrowBy::segments;
-  Sink* tape = nullptr;  // outlives the pool
+  Sink* tape = nullptr;    // outlives the pool
+  Hoard* hoard = nullptr;  // likewise
 };
 
 // What a request got: `size` is the block's, rounding included.
@@ -66,6 +75,8 @@ class Pool {
   // Gives a block back, after all that its stream, and those it was lent to, have been given. False: no live block
   // begins there. Nothing else goes wrong in it, and it never blocks.
   bool free(Address address);
+  // The same after these points besides what its stream has been given, and no others.
+  bool free_after(Address address, std::vector<Point> points);
   // `stream` uses the block too (record_stream): its free waits for that stream as well. False: no live block.
   bool lend(Address address, std::uint64_t stream);
   // The same for a stream of another device, which adopted it and outlives this pool.
@@ -100,6 +111,8 @@ class Pool {
   Lane& new_lane(std::uint64_t stream);
   std::vector<Lane*> lanes() const;
 
+  Block* live_at(Address address) const;
+  bool take_back(Block& block);
   Need need_of(std::uint64_t bytes) const { return growth_->fit(rounding_.need(bytes)); }
   Granted granted(const Block& block, const Lane& lane) const;
   Block* miss(Lane& lane, const Need& need);

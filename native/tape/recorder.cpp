@@ -105,6 +105,12 @@ Caller::Caller(std::vector<SourceFrame> frames) : frames_(std::move(frames)), ou
 
 Caller::~Caller() { here_ = outer_; }
 
+std::string Caller::place() {
+  if (here_ == nullptr || here_->frames_.empty()) return {};
+  const SourceFrame& at = here_->frames_.front();
+  return std::string(at.file) + ":" + std::to_string(at.line) + " (" + std::string(at.function) + ")";
+}
+
 // The ids of one side table. `known` maps an entry to its id, where entries that read the same are the same.
 class Recorder::Table {
  public:

@@ -68,6 +68,7 @@ class Caller {
   Caller& operator=(const Caller&) = delete;
   static const Caller* here() { return here_; }
   std::span<const SourceFrame> frames() const { return frames_; }
+  static std::string place();  // where the program is, "file:line (function)"; "" where nobody looked
 
  private:
   const std::vector<SourceFrame> frames_;

@@ -178,6 +178,29 @@ def a_paged_pool_ends(w: World) -> None:
     w.alloc(w.pool(), 40 * MIB, w.main)
 
 
+def debug_mode(w: World) -> None:
+    pool = w.pool(debug=2 * MIB)
+    lent, kept = w.alloc(pool, 300_000, w.main), w.alloc(pool, 5000, w.main)
+    w.lend(lent, w.other)
+    w.busy(w.other, 1000)
+    w.free(lent)
+    w.alloc(pool, 100, w.other)
+    w.free(w.alloc(pool, 2 * MIB, w.main))
+    w.check(pool)
+    w.free(kept)
+    w.trim(pool)
+    w.alloc(pool, 300_000, w.main)
+
+
+def quarantine_is_given_up(w: World) -> None:
+    hoard, pool = w.pool(debug=CAPACITY, limit=8 * MIB), w.pool(growth="segments")
+    w.alloc(pool, 86 * MIB, w.main)
+    w.free(w.alloc(hoard, 4 * MIB, w.main))
+    w.free(w.alloc(hoard, 5 * MIB, w.main))
+    w.free(w.alloc(pool, 9 * MIB, w.other))
+    w.alloc(hoard, 2 * MIB, w.other)
+
+
 SCENARIOS = (
     first_alloc,
     hit,
@@ -198,4 +221,6 @@ SCENARIOS = (
     pages_shared_and_copied,
     pages_run_out_and_come_back,
     a_paged_pool_ends,
+    debug_mode,
+    quarantine_is_given_up,
 )

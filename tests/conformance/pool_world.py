@@ -6,6 +6,7 @@ Bytes are written and read below the driver that fails, so that every failing ca
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from forebay._core.pool import GuardedPool
 from forebay.errors import DriverError, Pending, PoolExhausted
 from forebay.runtime import PagedPool, PinnedPool, Pool, SimDevice, Stream
 from forebay.runtime.paged import Sequence
@@ -152,6 +153,11 @@ class World:
                 self.held.remove(held)
                 held.pool.free_address(held.address)
 
+    def check(self, pool: AnyPool | None) -> None:
+        """Of a pool in debug mode; that it accuses nobody is for the pool's user to see."""
+        if isinstance(pool, Pool):
+            self.attempt(pool.check)
+
     def trim(self, pool: AnyPool | None) -> None:
         if isinstance(pool, Pool | PinnedPool):
             self.attempt(pool.trim)
@@ -175,6 +181,8 @@ class World:
         domain, reserved = self.device.domain, [0, 0]
         for pool in self.pools:
             reserved[isinstance(pool, PinnedPool)] += pool.gauges().reserved
+            if isinstance(pool, Pool) and isinstance(pool._native, GuardedPool):
+                reserved[1] += pool._native.staging_reserved
         return (
             reserved[0] + domain.idle_frame_bytes + domain.quarantined_bytes,
             reserved[1] + domain.quarantined_pinned_bytes,

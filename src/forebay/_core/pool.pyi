@@ -193,6 +193,105 @@ class Pool:
     @property
     def reserved(self) -> int: ...
 
+class Misuse(enum.Enum):
+    """What a pool in debug mode finds."""
+
+    read_after_free = 0
+
+    write_after_free = 1
+
+    overrun = 2
+
+class Suspect:
+    """
+    Work that misused a block, or may have; `touched`: it declares a use of the block.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def stream(self) -> str: ...
+
+    @property
+    def site(self) -> str: ...
+
+    @property
+    def touched(self) -> bool: ...
+
+class Report:
+    """
+    One misuse of a block. Bytes; `offset` counts from the block's address.
+    """
+
+    @property
+    def misuse(self) -> Misuse: ...
+
+    @property
+    def address(self) -> int: ...
+
+    @property
+    def nbytes(self) -> int: ...
+
+    @property
+    def stream(self) -> str: ...
+
+    @property
+    def allocated_at(self) -> str: ...
+
+    @property
+    def freed_at(self) -> str: ...
+
+    @property
+    def offset(self) -> int | None: ...
+
+    @property
+    def suspects(self) -> list[Suspect]: ...
+
+    @property
+    def forgotten(self) -> int: ...
+
+class GuardedPool:
+    """A pool in debug mode: what Pool has, and its checks."""
+
+    def __init__(self, domain: Domain, name: str, quarantine: int, *, index: int = 0, limit: int | None = None, buckets: Sequence[int] = [], wait_limit_ns: int = 10000000000, idle_shared: bool = True, tape: forebay._core.tape.Sink | None = None, space: forebay._core.tape.Space = Space.device, growth: GrowBy = GrowBy.segments) -> None: ...
+
+    def alloc(self, nbytes: int, stream: int) -> int: ...
+
+    def free(self, address: int) -> None: ...
+
+    def lend(self, address: int, stream: int, domain: Domain) -> None: ...
+
+    def trim(self) -> int: ...
+
+    @overload
+    def gauges(self) -> Gauges: ...
+
+    @overload
+    def gauges(self, stream: int) -> Gauges: ...
+
+    def walk(self) -> str | None: ...
+
+    @property
+    def reserved(self) -> int: ...
+
+    @property
+    def staging_reserved(self) -> int:
+        """Pinned bytes that its checks hold."""
+
+    def check(self) -> None:
+        """Looks at every block and waits for what that takes."""
+
+    @property
+    def reports(self) -> list[Report]: ...
+
+    @property
+    def unseen(self) -> int:
+        """Blocks that could not be looked at."""
+
+    def freed_at(self, address: int) -> str | None:
+        """Where a block in quarantine was freed, or None."""
+
 class Move(enum.IntEnum):
     """What a row of a history does to a block."""
 

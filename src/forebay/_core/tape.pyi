@@ -231,7 +231,7 @@ class Recorder(Sink):
 
 def note_callers(own: Sequence[str] | None) -> None:
     """
-    From now on rows get the stack of the call that makes them, without the frames whose file begins with one of `own`; None: they get none.
+    From now on rows and reports get the stack of the call that makes them, without the frames whose file begins with one of `own`; until None was given as often: they get none then.
     """
 
 def next_seq() -> int:

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
-from forebay._core.pool import Gauges, GrowBy
+from forebay._core.pool import Gauges, GrowBy, GuardedPool
 from forebay._core.pool import Pool as NativePool
 from forebay._core.tape import Sink
 from forebay.errors import BadInput, DriverError, ForebayError, Pending, PoolExhausted
 from forebay.gauges import GAUGES
 from forebay.runtime.arguments import MOST, byte_count, count, label, nanoseconds
 from forebay.runtime.buffer import Buffer
+from forebay.runtime.debug import Checks, Report, quarantine_of
 from forebay.runtime.device import SimDevice
 from forebay.runtime.stream import Stream
 from forebay.tape.events import Space
@@ -35,7 +36,10 @@ class Pool:
     to 512 bytes. A wait for frees lasts `wait_limit` seconds at most; 0 never waits. Where `gives_back` is false, other pools of
     the device cannot have its idle memory. `growth` is how it gets memory: "segments" of the driver, or "frames" mapped into address
     ranges, where the device can map (else DriverError): free memory then grows together across frames, and goes back by the frame.
-    Allocations raise PoolExhausted with figures and verdict, Pending when a wait reached its limit, DriverError.
+    With `debug` (True, or the bytes of freed blocks to keep from reuse, "256MiB") canaries stand around blocks and a free fills them
+    with poison, in stream order: a use after the free, or a write beyond a block, is raised once, as BadInput, by the next allocation
+    or `check`, and at the latest warned of at the pool's end. It takes memory and time. Allocations raise PoolExhausted with figures
+    and verdict, Pending when a wait reached its limit, DriverError.
     """
 
     _space = Space.device
@@ -51,6 +55,7 @@ class Pool:
         growth: Growth = "segments",
         wait_limit: float = 10.0,
         gives_back: bool = True,
+        debug: bool | int | str = False,
         tape: Sink | None = None,
         index: int | None = None,
     ) -> None:
@@ -61,20 +66,28 @@ class Pool:
             label(consumer, f"pool {name}: consumer")
         if growth not in GrowBy.__members__:
             raise BadInput(f"pool {name}: no such growth: {growth!r}; there are {', '.join(GrowBy.__members__)}")
-        self._native = NativePool(
-            device.domain,
-            name,
-            index=next(_numbers) if index is None else count(index, f"pool {name}: index", most=2**32 - 1),
-            limit=self.limit,
-            buckets=[count(b, f"pool {name}: bucket", 1) for b in buckets],
-            wait_limit_ns=wait_limit_ns,
-            idle_shared=gives_back,
-            tape=tape or device.pool_rows(name, consumer, "pinned" if self._space == Space.pinned else growth, self._space),
-            space=self._space,
-            growth=GrowBy[growth],
-        )
-        self._alloc = self._native.alloc
-        self.free_address = self._native.free  # (address) -> None: the fast path, no Python frame in between
+        quarantine = quarantine_of(debug, name)
+        options: dict[str, Any] = {
+            "index": next(_numbers) if index is None else count(index, f"pool {name}: index", most=2**32 - 1),
+            "limit": self.limit,
+            "buckets": [count(b, f"pool {name}: bucket", 1) for b in buckets],
+            "wait_limit_ns": wait_limit_ns,
+            "idle_shared": gives_back,
+            "tape": tape or device.pool_rows(name, consumer, "pinned" if self._space == Space.pinned else growth, self._space),
+            "space": self._space,
+            "growth": GrowBy[growth],
+        }
+        self._checks: Checks | None = None
+        self._native: NativePool | GuardedPool
+        if quarantine is None:
+            self._native = NativePool(device.domain, name, **options)
+            self._alloc = self._native.alloc
+            self.free_address = self._native.free  # (address) -> None: the fast path, no Python frame in between
+        else:
+            self._native = GuardedPool(device.domain, name, quarantine, **options)
+            self._checks = Checks(self._native, name)
+            self._checks.at_the_end_of(self)
+            self._alloc, self.free_address = self._checks.alloc, self._checks.free
         self.trim = self._native.trim  # () -> bytes given back; waits for the work that used them
 
     def alloc(self, nbytes: int, stream: Stream) -> Buffer:
@@ -110,6 +123,22 @@ class Pool:
         """Checks the pool's whole structure. Raises ForebayError, naming what does not hold: a defect of forebay."""
         if broken := self._native.walk():
             raise ForebayError(f"pool {self.name}: {broken}; this is a defect of forebay, please report it")
+
+    @property
+    def reports(self) -> tuple[Report, ...]:
+        """Of a pool made with `debug`: every misuse that it found so far."""
+        return self._debugging().reports
+
+    def check(self) -> None:
+        """Of a pool made with `debug`: looks at every block now, which empties its quarantine, and waits for that. Raises BadInput for
+        what it finds, Pending where a stream did not get there within `wait_limit`, DriverError.
+        """
+        self._debugging().check()
+
+    def _debugging(self) -> Checks:
+        if self._checks is None:
+            raise BadInput(f"pool {self.name} looks at no block: make it with debug=True")
+        return self._checks
 
     def _elsewhere(self, stream: object) -> BadInput:
         if not isinstance(stream, Stream):

@@ -26,7 +26,7 @@ from forebay.tape.rows import Tape, Uses
 if TYPE_CHECKING:
     from forebay._core.driver import TapedDriver
 
-__all__ = ["recording", "tape_when_recording"]
+__all__ = ["own_files", "recording", "tape_when_recording"]
 
 # What a program on this runtime cannot hide, as long as it touches pinned memory through `SimDevice.host_access`.
 # Not the beginning: it may be entered at any time. Not every reclaim: of a block that no other stream used there is no row.
@@ -74,7 +74,7 @@ class recording:
                 raise BadInput("this recording is over: make another one for more")
             self._recorder = _recorder(self.path)
             _current = self
-            note_callers(_own_files())
+            note_callers(own_files())
             for driver in _drivers:
                 driver.attach(self.recorder)
         self._regions = _Regions(self.recorder)
@@ -164,7 +164,7 @@ class _Regions:
         self.recorder.write(kind, **values)
 
 
-def _own_files() -> list[str]:
+def own_files() -> list[str]:
     """How the names of the files begin whose frames say nothing of the program: this package's, and `region`'s."""
     runtime = os.path.dirname(__file__)
     return [os.path.join(runtime, ""), os.path.join(os.path.dirname(runtime), "region.py")]
