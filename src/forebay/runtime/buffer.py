@@ -31,6 +31,7 @@ __all__ = ["Array", "Buffer"]
 class Buffer:
     """`nbytes` bytes from `address`, on a device or in pinned host memory. The address is never one of the host's.
 
+    It is freed by `free`, or by leaving `with buffer:`; one that the program only lets go of stays allocated.
     `release` is called once with the buffer when it is freed; `streams` tells it which streams issued work on the bytes.
     Note [Host views]: bytes that a NumPy view of `numpy` still shows are given back when the last such view is gone, and the view
     keeps the buffer and its device: whatever the program drops first, a view never shows bytes that are not there.
