@@ -7,7 +7,8 @@ namespace forebay::emulate {
 namespace {
 
 constexpr std::uint64_t kChunk = 32ull << 20;
-constexpr std::uint64_t kMiddle = 1ull << 58;  // room for any number of address ranges on either side
+constexpr std::uint64_t kContext = 8ull << 20;  // of its first chunk, before the first segment
+constexpr std::uint64_t kMiddle = 1ull << 58;   // room for any number of address ranges on either side
 
 constexpr std::uint64_t kSlots = 1ull << 22;
 
@@ -108,6 +109,9 @@ class Holes {
 class DriverLike : public Addresses {
  public:
   explicit DriverLike(std::vector<SegmentAt> recorded) : recorded_(std::move(recorded)) {
+    // No device hands out such addresses: what a recording says from there on is not followed.
+    const auto beyond = [](const SegmentAt& s) { return s.address >= kMiddle || s.size >= kMiddle - s.address; };
+    recorded_.erase(std::find_if(recorded_.begin(), recorded_.end(), beyond), recorded_.end());
     std::size_t last = 0;  // the chunks up to here were put among other tenants, the later ones each below the last
     for (const SegmentAt& segment : recorded_) {
       if (std::any_of(known_.begin(), known_.end(), [&](const Chunk& c) { return c.holds(segment.address); })) continue;
@@ -116,6 +120,7 @@ class DriverLike : public Addresses {
         last = known_.size() - 1;
     }
     if (known_.size() > last + 1) known_.resize(last + 1);
+    if (!shows_context()) open_context();
     if (!known_.empty()) open(known_[0]);
   }
 
@@ -132,9 +137,10 @@ class DriverLike : public Addresses {
   }
 
   void give(std::uint64_t address, std::uint64_t bytes) override {
-    auto chunk = chunk_at(address);
+    const auto chunk = chunk_at(address);
+    if (chunk == chunks_.end()) return;  // a recording that put two segments at one place
     chunk->room.add(address, bytes);
-    if ((chunk->used -= bytes) > 0) return;
+    if ((chunk->used -= std::min(chunk->used, bytes)) > 0) return;
     space_.add(chunk->base, chunk->size);
     chunks_.erase(chunk);
   }
@@ -145,6 +151,15 @@ class DriverLike : public Addresses {
     Holes room;
     bool holds(std::uint64_t address) const { return base <= address && address < base + size; }
   };
+
+  // A segment that had room behind what the context holds would have gone there, if it was there.
+  bool shows_context() const {
+    return std::any_of(recorded_.begin(), recorded_.end(),
+                       [](const SegmentAt& segment) { return segment.size <= kChunk - kContext; });
+  }
+
+  // Above everything: nothing else comes to lie there.
+  void open_context() { chunks_.push_back(chunk_from(kMiddle + kContext, kMiddle + kChunk)); }
 
   // What lies before `address` in its chunk is somebody else's for good.
   static Chunk chunk_from(std::uint64_t address, std::uint64_t end) {

@@ -30,7 +30,9 @@ std::unique_ptr<Addresses> shuffled_addresses(std::uint64_t seed);
 // the size rounded up to 32 MiB. A request goes into the newest chunk with room, at the lowest address there; where
 // none has room a new chunk is cut from the top of the highest hole that is strictly larger, at last below everything.
 // A chunk that becomes empty is a hole again. As long as the replay makes the same segments as the recording, they lie
-// where they were recorded: that is how the address space of the program's other tenants is known.
+// where they were recorded: that is how the address space of the program's other tenants is known. The oldest chunk is
+// the context's: recordings show it with its first 6 or 8 MiB taken, so where none of theirs could show it, it is
+// there.
 struct SegmentAt {
   std::uint64_t address, size;
 };

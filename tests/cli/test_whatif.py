@@ -8,6 +8,7 @@ import pytest
 import corpus
 from forebay import cli
 from forebay.report.json import shipped
+from forebay.units import size
 
 FILES = [path for folder in ("recordings", "incidents", "snapshots") for path in corpus.artifacts(folder, "*.xz")]
 MEASURED = [path for path in FILES if path.parent.name != "snapshots" and "truncated" not in path.name]
@@ -164,23 +165,64 @@ def test_rows_come_as_asked_and_bucketing_that_costs_is_not_advised(path, capsys
 
 
 @pytest.mark.parametrize("path", TRAIN, ids=lambda path: path.name)
-def test_without_settings_a_curated_set_is_tried_and_ours(path, capsys):
+def test_without_settings_everything_is_tried(path, capsys):
     rows = {row["settings"]: row for row in table(capsys, path)["rows"]}
     assert rows["max_split_size_mb:64"]["peak_reserved_bytes"] == 2562 * MIB
     assert rows["none"]["peak_reserved_bytes"] == 1826 * MIB
     assert {"expandable_segments:True", "roundup_power2_divisions:4", "forebay"} <= rows.keys()
+    assert any("buckets" in name for name in rows)
+    assert any("apart" in name for name in rows)
+
+
+KEPT_APART = "what is kept apart, expandable_segments:True (torch from 2.13 on)"
+
+
+@pytest.mark.parametrize("cap", [(), ("--cap", "2000MiB")], ids=["the recorded cap", "2000 MiB"])
+@pytest.mark.parametrize("path", CHECKERBOARD, ids=lambda path: path.name)
+def test_a_checkerboard_at_its_cap_is_served_by_two_rows_and_no_other(path, cap, capsys):
+    output = table(capsys, path, *cap)
+    served = {row["settings"]: row["how"] for row in output["rows"] if not row["oom"]}
+    assert list(served) == [KEPT_APART, "forebay"]
+    assert all("it serves the request that was refused" in how for how in served.values())
+    assert "MemPool" in served[KEPT_APART]
+    assert "idle frames are unmapped where they lie and mapped where the request goes" in served["forebay"]
+    assert {row["cap_bytes"] for row in output["rows"]} == {(2000 if cap else 1900) * MIB}
+    refused = {row["settings"]: row for row in output["rows"] if row["oom"]}
+    assert {
+        "none",
+        "expandable_segments:True",
+        "max_split_size_mb:64",
+        "empty_cache before the refused request",
+    } <= refused.keys()
+    emptied = refused["empty_cache before the refused request"]
+    assert (emptied["driver_frees"], emptied["oom_event"]) == (0, refused["none"]["oom_event"])
+    assert "gives nothing back" in emptied["how"]
+    assert [line.partition(":")[0] for line in output["advice"]] == [
+        "what is kept apart, expandable_segments",
+        f"forebay's pool serves the request that was refused, with {size(output['rows'][-1]['peak_reserved_bytes'])} at its peak",
+        "No remedy",
+    ]
 
 
 @pytest.mark.parametrize("path", CHECKERBOARD, ids=lambda path: path.name)
-def test_a_checkerboard_at_its_cap_is_served_by_a_pool_for_what_is_kept(path, capsys):
-    output = table(capsys, path, "--cap", "2000MiB", "--segregate", "auto")
-    served = [row for row in output["rows"] if not row["oom"] and row["policy"] == "pytorch"]
-    assert [row["settings"] for row in served] == ["what is kept apart, expandable_segments:True (torch from 2.13 on)"]
-    assert "MemPool" in served[0]["how"]
-    assert "it serves the request that was refused" in served[0]["how"]
-    assert all(row["cap_bytes"] == 2000 * MIB for row in output["rows"])
-    refused = {row["settings"]: row for row in output["rows"] if row["oom"]}
-    assert {"none", "expandable_segments:True", "max_split_size_mb:64"} <= refused.keys()
+def test_people_read_of_a_checkerboard_what_helps_and_what_does_not(path, capsys):
+    _, out, _ = whatif(capsys, path)
+    told = " ".join(out.split())
+    assert "forebay's pool serves the request that was refused" in told
+    assert "use_mem_pool(torch.cuda.MemPool()) around what is kept" in told
+    assert "No remedy: torch.cuda.empty_cache() right before the request that was refused gives nothing back" in told
+
+
+@pytest.mark.parametrize("path", MIXED + TRAIN, ids=lambda path: path.name)
+def test_people_read_what_a_setting_costs(path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    _, out, _ = whatif(capsys, path)
+    lines = {words[0]: words for line in out.splitlines() if (words := line.split())}
+    costly, cost, now = (
+        ("max_split_size_mb:64", "2,562", "1,826") if path in TRAIN else ("roundup_power2_divisions:4", "2,404", "2,118")
+    )
+    assert (lines[costly][1], lines["none"][1], lines["recorded"][1]) == (cost, now, now)
+    assert not any(line.startswith(f"• {costly}") for line in out.splitlines())
 
 
 @pytest.mark.parametrize("path", MIXED, ids=lambda path: path.name)

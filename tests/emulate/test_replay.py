@@ -212,6 +212,27 @@ def test_the_driver_hands_out_addresses_as_recorded_then_from_the_newest_chunk_w
     assert got.served_at.tolist() == [first, base - 32 * MIB, base - 12 * MIB, base - 64 * MIB, base - 128 * MIB]
 
 
+def none_recorded():
+    return Addresses.driver(np.zeros(0, "u8"), np.zeros(0, "u8"))
+
+
+def test_where_no_segment_was_recorded_the_first_small_one_lies_behind_what_the_context_holds():
+    # 24 MiB are left of the context's chunk of 32: 20 MiB fit there, 2 more behind them, and the second 20 do not.
+    moves = [(Step.alloc, 0, 20 * MIB), (Step.alloc, 1, 20 * MIB), (Step.alloc, 2, 11 * MIB), (Step.alloc, 3, MIB)]
+    first, second, third, small = replay_traced(
+        history(*moves), AllocatorSettings().native(), Limits(), none_recorded()
+    ).served_at.tolist()
+    assert first % (32 * MIB) == 8 * MIB
+    assert (third, small) == (second + 20 * MIB, first + 20 * MIB)
+
+
+def test_segments_that_a_recording_puts_at_one_place_or_nowhere_do_no_harm():
+    moves = [(Step.alloc, n, 20 * MIB) for n in range(4)] + [(Step.free, n, 0) for n in range(4)] + [(Step.flush, 0, 0)]
+    twice = Addresses.driver(np.array([1 << 30, 1 << 30, 2**64 - 4096, 1 << 31], "u8"), np.array([20 * MIB] * 4, "u8"))
+    out = replay(history(*moves), AllocatorSettings().native(), Limits(), twice)
+    assert (out.peak_reserved, out.reserved, out.driver_frees) == (80 * MIB, 0, 4)
+
+
 def test_equal_histories_come_out_equal_and_samples_follow_the_run():
     moves = [(Step.alloc, n, 3 * MIB) for n in range(10)]
     out = replay(history(*moves), AllocatorSettings().native(), Limits(), Addresses.ascending(), samples=10)

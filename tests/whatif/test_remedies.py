@@ -8,13 +8,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forebay._core.allocator import Step
 from forebay.errors import BadInput
 from forebay.tape import parse
 from forebay.whatif.advice import advice, best, helps
 from forebay.whatif.buckets import bucket_cases, bucketed, fitted, waste
 from forebay.whatif.calibrate import calibrate
-from forebay.whatif.pytorch_policy import Row, asked, lower_bound, recorded_row, replayed, waits_priced
+from forebay.whatif.pytorch_policy import (
+    LATER,
+    Row,
+    asked,
+    empty_cache_priced,
+    lower_bound,
+    recorded_row,
+    replayed,
+    waits_longer,
+    waits_priced,
+)  # fmt: skip
 from forebay.whatif.segregate import apart, by_glob, by_lifetime, segregate_cases
+from forebay.whatif.steps import freed_later
+from forebay.whatif.table import Asked, pytorch_table
 
 MIB = 2**20
 
@@ -134,6 +147,65 @@ def test_record_stream_is_priced_by_moving_frees_to_their_request():
     assert waits_priced([calibrate(parse(PINNED))], None) == []
 
 
+def test_a_wait_that_ends_some_requests_later_is_found_complete_before_that_request():
+    # A waits until B was asked for; then C and D ask. One request later it ends before D, two or more later at the end.
+    more = (
+        "\nt0 s1 alloc C 1M @0x0f2800000 requested=1M\nt0 s1 reserve 2M @0x0e0000000\nt0 s1 alloc D 1K @0x0e0000000 requested=1K"
+    )
+    steps = calibrate(parse(WAITING + more)).steps
+    where = [freed_later(steps, n).step.tolist().index(int(Step.complete)) for n in (0, 1, 2, 99)]
+    assert where == [3, 4, 5, 5]
+    assert sorted(freed_later(steps, 1).step.tolist()) == sorted(steps.step.tolist())
+
+
+def test_waits_that_last_longer_are_priced_and_are_no_remedy():
+    found = calibrate(parse(WAITING))
+    [got] = replayed([found], waits_longer([found], None))
+    assert (got.settings, got.remedy) == (f"recorded, waits end {LATER} requests later", False)
+    assert not helps(replace(got, spread_high=1), recorded_row([found]))
+    assert waits_longer([calibrate(parse(PINNED))], None) == []
+
+
+# 60 MiB whole and 20 MiB pinned by 2 are idle when 70 are refused under a cap of 130.
+REFUSED = (
+    PINNED.replace("alloc B 2M @0x100000000", "alloc B 2M @0x100000000")
+    + """
+t0 s1 oom 70M at big.py:9 work
+"""
+)
+
+
+def test_empty_cache_is_priced_by_what_it_gives_back():
+    found = calibrate(parse(REFUSED), cap=130 * MIB)
+    [got] = replayed([found], empty_cache_priced([found], 130 * MIB))
+    assert got.how == "torch.cuda.empty_cache() right before the request that was refused gives 60 MiB back"
+    assert (got.driver_frees, got.oom, got.served) == (1, False, 1)
+    assert empty_cache_priced([calibrate(parse(PINNED))], None) == []
+
+
+CARD_FULL = """
+sees allocs segments ooms beginning capacity
+t0 s1 reserve 40M @0x100000000
+t0 s1 alloc A 40M @0x100000000 requested=40M
+t0 capacity device_free 6M
+t0 s1 oom 20M
+"""
+
+
+def test_where_the_card_was_full_rows_are_tried_under_what_it_had():
+    [none] = pytorch_table(parse(CARD_FULL), Asked(("none",))).rows
+    assert (none.cap_bytes, none.oom, none.tried) == (46 * MIB, True, True)
+    [more] = pytorch_table(parse(CARD_FULL), Asked(("none",), cap=60 * MIB)).rows  # a larger card
+    assert (more.cap_bytes, more.oom, more.served) == (60 * MIB, False, 1)
+
+
+def test_a_refusal_by_no_known_limit_is_no_reason_for_advice():
+    two = CARD_FULL + "t0 s1 alloc Z 1M @0x300000000 requested=1M device=1\nt0 s1 oom 20M device=1\n"
+    told = pytorch_table(parse(two), Asked(("none",)))
+    assert [row.tried for row in told.rows] == [False]
+    assert told.advice == ()
+
+
 def test_the_lower_bound_is_the_most_that_was_asked_for_at_once():
     assert lower_bound([calibrate(parse(PINNED))]) == 62 * MIB
     assert lower_bound([calibrate(parse(WAITING))]) == 80 * MIB
@@ -175,6 +247,16 @@ def test_advice_names_the_line_to_write_best_first_and_nothing_where_nothing_hel
     ]
     assert "does not follow" in advice(rows, row(), exact=False)[0]
     assert advice([row()], row(), exact=True) == []
+
+
+def test_too_little_and_settings_that_add_nothing_are_no_advice():
+    rows = [
+        row(settings="expandable_segments:True,roundup_power2_divisions:8", spread_high=80),
+        row(settings="expandable_segments:True", spread_high=80),
+        row(settings="max_split_size_mb:64", spread_high=100 * 100 - 99),
+    ]
+    assert [line.split(": ")[0] for line in advice(rows[:2], row(), exact=True)] == ["expandable_segments:True"]
+    assert advice(rows[2:], row(peak_reserved_bytes=10_000, spread_low=10_000), exact=True) == []
 
 
 def test_of_variants_the_best_is_one_that_is_served_then_the_least():

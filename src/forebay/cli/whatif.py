@@ -31,6 +31,8 @@ from forebay.whatif.steps import devices
 from forebay.whatif.table import Asked, Table, pytorch_table
 
 _OURS = "forebay"
+_SERVED = "; it serves the request that was refused"
+_MOVED = "; idle frames are unmapped where they lie and mapped where the request goes"
 _MOST_CAP = 1 << 50  # bytes: more than any device has
 
 
@@ -81,12 +83,15 @@ def command(
 ) -> None:
     """The recorded history of SNAPSHOT under other policies: peaks, driver calls, out of memory or not, and what is worth doing.
 
-    SNAPSHOT is a PyTorch memory snapshot, plain or compressed, or `example:NAME`, one that comes with forebay.
+    Without --settings, --buckets and --segregate everything is tried: a curated set of settings, several numbers of buckets, what
+    lives long in a pool of its own, and our pool. SNAPSHOT is a PyTorch memory snapshot, plain or compressed, or `example:NAME`, one
+    that comes with forebay.
     """
     theirs = tuple(name for name in settings if name != _OURS)
     for name in theirs:
         apply(name)  # a string that PyTorch refuses is said before the file is read
-    asked = Asked(theirs, cap, buckets, segregate)
+    everything = not settings and buckets is None and not segregate
+    asked = Asked(cap=cap, buckets=0, segregate=("auto",)) if everything else Asked(theirs, cap, buckets, segregate)
     wanted = not settings or bool(theirs) or buckets is not None or bool(segregate)
     with progress(f"reading {snapshot}"):
         tape = open_artifact(snapshot)
@@ -108,18 +113,23 @@ def _answer(tape: Tape, asked: Asked | None, cap: int | None, *, ours: bool) -> 
 
 
 def _limit(tape: Tape, before: HeapState, cap: int | None, figures: Recorded) -> int | None:
-    """The cap to run under: the one asked for, else, where a request was refused, the recorded one as far as the history shows it."""
+    """The cap to run under: the one asked for, else, where a request was refused, the recorded one, or what the driver had to give, as
+    far as the history shows it."""
     if cap is not None or not figures.ooms:
         return cap
     found = [calibrate(tape, device, before=before) for device in devices(tape)]
-    return found[0].cap if len(found) == 1 else None
+    return found[0].limit() if len(found) == 1 else None
 
 
 def _our_row(tape: Tape, each: list[History], cap: int | None, figures: Recorded) -> Row:
     need = through_our_pool(each, cap, lambda share: None)
     tried = cap is not None or not figures.ooms
     served = figures.ooms and tried and not need.ooms
-    how = "put forebay's pool behind the program's allocator" + ("; it serves the request that was refused" if served else "")
+    how = f"put forebay's pool, growing by {need.growth}, behind the program's allocator"
+    if need.growth == "frames":
+        how += f"; its {need.driver_allocs:,} growths map frames of 2 MiB in {need.driver_calls:,} calls to the driver"
+    if served:
+        how += (_MOVED if need.driver_frees else "") + _SERVED
     return _row(tape, need, cap, how, tried=tried)
 
 
@@ -146,8 +156,7 @@ def _row(tape: Tape, need: Need, cap: int | None, how: str, *, tried: bool) -> R
     )
 
 
-def _their_row(tape: Tape, row: pytorch_policy.Row, figures: Recorded) -> Row:
-    tried = row.oom or row.cap_bytes is not None or not figures.ooms
+def _their_row(tape: Tape, row: pytorch_policy.Row) -> Row:
     return Row(
         policy=row.policy,
         settings=row.settings,
@@ -156,12 +165,12 @@ def _their_row(tape: Tape, row: pytorch_policy.Row, figures: Recorded) -> Row:
         peak_allocated_bytes=row.peak_allocated_bytes,
         peak_active_bytes=row.peak_active_bytes,
         largest_free_bytes=row.largest_free_bytes,
-        oom=row.oom if tried else None,
+        oom=row.oom if row.oom or row.tried else None,
         oom_event=None if row.oom_event is None else event_of(tape, row.oom_event),
         driver_allocs=row.driver_allocs,
         driver_frees=row.driver_frees,
         spread=Spread(lo=row.spread_low, hi=row.spread_high),
-        how=row.how + ("; it serves the request that was refused" if row.served and tried and not row.oom else ""),
+        how=row.how + (_SERVED if row.served and row.tried and not row.oom else ""),
     )
 
 
@@ -179,7 +188,7 @@ def _recorded(answer: _Answer) -> dict[str, Any]:
 
 def _output(snapshot: str, tape: Tape, answer: _Answer) -> WhatIf:
     told, table = tape.provenance, answer.table
-    rows = [_their_row(tape, row, answer.figures) for row in table.rows] if table is not None else []
+    rows = [_their_row(tape, row) for row in table.rows] if table is not None else []
     return WhatIf(
         source={"file": snapshot, "format": told.get("format"), "settings": told.get("settings"), "misfits": told.get("misfits")},
         events=_events(tape),
@@ -193,15 +202,12 @@ def _output(snapshot: str, tape: Tape, answer: _Answer) -> WhatIf:
 
 
 def _advice(tape: Tape, answer: _Answer) -> Iterator[str]:
-    table, figures, ours = answer.table, answer.figures, answer.ours
-    if ours is not None and not ours.oom:
-        less = figures.peak_reserved_bytes - ours.peak_reserved_bytes
-        if figures.ooms and ours.oom is False:
-            yield f"forebay's pool serves the request that was refused, with {size(ours.peak_reserved_bytes)} at its peak."
-        elif less > 0 and figures.peak_allocated_bytes <= figures.peak_reserved_bytes:
-            yield f"forebay's pool holds {size(less)} less at its peak ({100 * less / figures.peak_reserved_bytes:.1f} %)."
-    if table is not None and not table.exact:
-        yield f"Emulated, not calibrated: {table.why}."
+    yield from _ours_told(answer)
+    table, figures = answer.table, answer.figures
+    if table is not None:
+        yield from table.notes
+        if not table.exact:
+            yield f"Emulated, not calibrated: {table.why}."
     if figures.peak_allocated_bytes > figures.peak_reserved_bytes:
         yield (
             f"The history contradicts itself: {size(figures.peak_allocated_bytes)} allocated in {size(figures.peak_reserved_bytes)} "
@@ -209,6 +215,17 @@ def _advice(tape: Tape, answer: _Answer) -> Iterator[str]:
         )
     if misfits := tape.provenance.get("misfits"):
         yield f"{misfits} events contradict the heap that they met: take every figure with care."
+
+
+def _ours_told(answer: _Answer) -> Iterator[str]:
+    figures, ours = answer.figures, answer.ours
+    if ours is None or ours.oom:
+        return
+    less = figures.peak_reserved_bytes - ours.peak_reserved_bytes
+    if figures.ooms and ours.oom is False:
+        yield f"forebay's pool serves the request that was refused, with {size(ours.peak_reserved_bytes)} at its peak: {ours.how.removesuffix(_SERVED)}."
+    elif less > 0 and figures.peak_allocated_bytes <= figures.peak_reserved_bytes:
+        yield f"forebay's pool holds {size(less)} less at its peak ({100 * less / figures.peak_reserved_bytes:.1f} %): {ours.how}."
 
 
 def _print(output: WhatIf) -> None:

@@ -17,20 +17,27 @@ from forebay.units import size
 __all__ = ["doctor", "whatif"]
 
 _TITLES = ("reserved", "±", "above", "allocated", "active", "calls", "OOM")
+_ACTIVE = _TITLES.index("active")
 
 
 def whatif(output: WhatIf) -> RenderableType:
     """The recorded figures (peaks, the driver's allocations and frees) and those of each policy, a line each, and what follows."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("", min_width=14, overflow="fold")
-    for title in _TITLES:
+    waits = _any_waits(output)
+    for title in (*_TITLES[:_ACTIVE], *_TITLES[_ACTIVE if waits else _ACTIVE + 1 :]):
         table.add_column(title, justify="right", no_wrap=title != "OOM", min_width=5 if title == "OOM" else None)
-    table.add_row("recorded", *_recorded(output))
+
+    def add(name: RenderableType, cells: Iterator[str]) -> None:
+        told = list(cells)
+        table.add_row(name, *told[:_ACTIVE], *told[_ACTIVE if waits else _ACTIVE + 1 :])
+
+    add("recorded", _recorded(output))
     cap: int | None = None
     for row in output.rows:
         if row.cap_bytes != cap and (cap := row.cap_bytes) is not None:
-            table.add_row(Text(f"under a cap of {size(cap)}", style="dim"))
-        table.add_row(_title(row), *_cells(row, output.lower_bound_bytes))
+            table.add_row(Text(f"under a cap of {_mib(cap)}", style="dim"))
+        add(_title(row), _cells(row, output.lower_bound_bytes))
     return Group(*_headlines(output), table, *(Text(f"• {advice}") for advice in output.advice or _nothing(output)))
 
 
@@ -49,6 +56,12 @@ def doctor(output: Doctor, verdicts: Mapping[str, str | None]) -> RenderableType
     return Group(*lines)
 
 
+def _any_waits(output: WhatIf) -> bool:
+    """Whether freed bytes ever waited: else active is allocated, and a column too many."""
+    pairs = [(output.recorded.get("peak_allocated_bytes"), output.recorded.get("peak_active_bytes"))]
+    return any(a != b for a, b in [*pairs, *((r.peak_allocated_bytes, r.peak_active_bytes) for r in output.rows)])
+
+
 _MOST_LINES = 12  # one screen
 
 
@@ -58,8 +71,8 @@ def _nothing(output: WhatIf) -> list[str]:
 
 def _headlines(output: WhatIf) -> Iterator[Text]:
     name = PurePath(str(output.source.get("file", "this history"))).name
-    rate = f"{output.events / output.seconds / 1e6:.1f} M events/s" if output.seconds > 0 else "at once"
-    yield Text(f"{name}: {output.events:,} events replayed in {output.seconds:.2f} s ({rate})", style="bold")
+    policies = f"{len(output.rows)} {'policy' if len(output.rows) == 1 else 'policies'}"
+    yield Text(f"{name}: {output.events:,} events under {policies} in {output.seconds:.2f} s", style="bold")
     if output.calibration is not None:
         exact, where = output.calibration.exact, output.calibration.first_divergence
         calibrated = (
@@ -72,8 +85,13 @@ def _title(row: Row) -> str:
     return "forebay's pool" if row.policy == "forebay" else row.settings or "none"
 
 
+def _mib(count: int) -> str:
+    """One unit for all of a table, so that its rows compare at a glance."""
+    return f"{count / 2**20:,.0f} MiB" if count >= 2**20 or not count else size(count)
+
+
 def _bytes(count: int | None) -> str:
-    return "not known" if count is None else size(count)
+    return "not known" if count is None else _mib(count)
 
 
 def _count(count: int | None) -> str:
@@ -99,11 +117,11 @@ def _recorded(output: WhatIf) -> Iterator[str]:
 
 
 def _cells(row: Row, least: int) -> Iterator[str]:
-    yield size(row.peak_reserved_bytes)
-    yield size(row.spread.hi - row.spread.lo) if row.spread.hi > row.spread.lo else ""
+    yield _mib(row.peak_reserved_bytes)
+    yield _mib(row.spread.hi - row.spread.lo) if row.spread.hi > row.spread.lo else ""
     yield _above(row.peak_reserved_bytes, least)
-    yield size(row.peak_allocated_bytes)
-    yield size(row.peak_active_bytes)
+    yield _mib(row.peak_allocated_bytes)
+    yield _mib(row.peak_active_bytes)
     yield f"{row.driver_allocs:,} + {row.driver_frees:,}"
     yield _oom(row)
 

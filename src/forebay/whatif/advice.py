@@ -6,21 +6,34 @@ order of addresses tried. How rows are found is the other modules' matter.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from forebay.units import size
-from forebay.whatif.pytorch_policy import Row
+from forebay.whatif.pytorch_policy import EMPTY_CACHE, LATER, LATER_WAITS, Row
 
-__all__ = ["advice", "best", "helps"]
+__all__ = ["advice", "best", "helps", "notes"]
+
+_LEAST: Final = 0.01  # of what was reserved: less is no reason to change a program that runs
 
 
 def helps(row: Row, recorded: Row) -> bool:
-    """Whether a row is better than the recorded run by more than what is open about it."""
-    if row.oom:
+    """Whether a row is a remedy, and better than the recorded run by more than what is open about it."""
+    if row.oom or not row.remedy:
         return False
     if recorded.oom:
-        return "run out of memory" not in row.how
+        return row.tried and "run out of memory" not in row.how
     return row.spread_high < recorded.spread_low
+
+
+def _worth(row: Row, recorded: Row) -> bool:
+    return bool(recorded.oom) or recorded.peak_reserved_bytes - row.spread_high >= _LEAST * recorded.peak_reserved_bytes
+
+
+def _needless(row: Row, before: Sequence[Row]) -> bool:
+    """Whether fewer settings, a part of this row's, do as much."""
+    mine = set(row.settings.split(","))
+    return any(set(other.settings.split(",")) < mine for other in before)
 
 
 def best(rows: Iterable[Row]) -> Row | None:
@@ -38,7 +51,24 @@ def _gain(row: Row, recorded: Row) -> str:
 
 
 def advice(rows: Sequence[Row], recorded: Row, *, exact: bool) -> list[str]:
-    """One line for each row that helps, the best first; empty where none does. Not exact: said so in every line."""
-    good = sorted((row for row in rows if helps(row, recorded)), key=lambda row: row.spread_high)
+    """One line for each row that helps by at least a hundredth, the best first, without those that add settings to a better one; empty
+    where none does. Not exact: said so in every line."""
+    good = [row for row in rows if helps(row, recorded) and _worth(row, recorded)]
+    good.sort(key=lambda row: (row.spread_high, row.settings.count(",")))
+    good = [row for at, row in enumerate(good) if not _needless(row, good[:at])]
     doubt = "" if exact else " (the emulation does not follow this recording exactly: a direction, not a figure)"
     return [f"{row.settings}: {_gain(row, recorded)}: {row.how}{doubt}" for row in good]
+
+
+def notes(rows: Sequence[Row], recorded: Row) -> Iterator[str]:
+    """What to know that is no advice: an empty_cache that would not have helped, and how far the figures hang on when waits end."""
+    for row in rows:
+        if row.settings == EMPTY_CACHE and row.oom:
+            yield f"No remedy: {row.how}; the request is refused all the same."
+        more = row.peak_reserved_bytes - recorded.peak_reserved_bytes
+        if row.settings == LATER_WAITS and more >= _LEAST * recorded.peak_reserved_bytes:
+            yield (
+                f"Frees of this program wait for other streams, and how long is the GPU's timing, which differs from run to run under "
+                f"any setting: every row assumes the recorded waits. If they end {LATER} requests later, the same run reserves "
+                f"{size(row.peak_reserved_bytes)} at its peak instead of {size(recorded.peak_reserved_bytes)}."
+            )

@@ -23,6 +23,7 @@ __all__ = ["AUTO", "Bucket", "bucket_cases", "bucketed", "fitted", "waste"]
 
 Array = NDArray[Any]
 AUTO: Final = (4, 8, 16, 32)  # numbers of buckets that `auto` tries
+MIB: Final = 2**20
 _DISTINCT: Final = 256  # sizes that the fit tells apart
 
 
@@ -112,43 +113,58 @@ def bucketed(steps: Steps, buckets: Array) -> Steps:
     return replace(steps, bytes=rounded)
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What handles asked for, and which of them are live when the program holds most; found once, for every fit."""
+
+    sizes: Array
+    live: Array
+
+    @classmethod
+    def of(cls, steps: Steps) -> _Asked:
+        return cls(_sizes(steps), _live_at_peak(steps))
+
+    def waste(self, buckets: Array) -> list[Bucket]:
+        which = np.searchsorted(buckets, self.sizes)
+        rounded = buckets[np.minimum(which, len(buckets) - 1)].astype("i8")
+        lost = np.where(self.live, rounded - self.sizes.astype("i8"), 0)
+        counts = np.bincount(which, minlength=len(buckets))
+        sums = np.bincount(which, weights=lost, minlength=len(buckets))
+        return [Bucket(int(b), int(c), int(w)) for b, c, w in zip(buckets, counts, sums, strict=False)]
+
+
 def waste(steps: Steps, buckets: Array) -> list[Bucket]:
     """What each bucket serves, and wastes at the moment when the program holds most."""
-    sizes, live = _sizes(steps), _live_at_peak(steps)
-    which = np.searchsorted(buckets, sizes)
-    lost = np.where(live, buckets[np.minimum(which, len(buckets) - 1)].astype("i8") - sizes.astype("i8"), 0)
-    counts, sums = np.bincount(which, minlength=len(buckets)), np.bincount(which, weights=lost, minlength=len(buckets))
-    return [Bucket(int(b), int(c), int(w)) for b, c, w in zip(buckets, counts, sums, strict=False)]
+    return _Asked.of(steps).waste(buckets)
 
 
-def _fits(devices: Sequence[Calibrated], count: int) -> list[Array]:
-    """Fits for requests weighed by who is live at the peak, by how often they come, and all alike; no fit twice."""
-    sizes = np.concatenate([_sizes(d.steps) for d in devices])
-    live = np.concatenate([_live_at_peak(d.steps) for d in devices])
+def _weighed(devices: Sequence[Calibrated], asked: Sequence[_Asked]) -> tuple[Array, list[Array]]:
+    """All sizes, and what each counts: by who is live at the peak, by how often they come, and all alike."""
     refused = np.concatenate([d.steps.bytes[d.steps.step == int(Step.refused)] for d in devices])
-    sizes, live = np.concatenate([sizes, refused]), np.concatenate([live, np.ones(len(refused), bool)])
+    sizes = np.concatenate([*(a.sizes for a in asked), refused])
+    live = np.concatenate([*(a.live for a in asked), np.ones(len(refused), bool)])
     distinct, inverse, often = np.unique(sizes, return_inverse=True, return_counts=True)
-    weights = (live + 1e-6, np.ones(len(sizes)), 1.0 / often[inverse] if len(distinct) else np.zeros(0))
-    found = {fitted(sizes, weight, count).tobytes(): fitted(sizes, weight, count) for weight in weights}
-    return [buckets for buckets in found.values() if len(buckets)]
+    return sizes, [live + 1e-6, np.ones(len(sizes)), 1.0 / often[inverse] if len(distinct) else np.zeros(0)]
 
 
-def _told(devices: Sequence[Calibrated], buckets: Array) -> str:
-    rows = [row for d in devices for row in waste(d.steps, buckets)]
+def _told(asked: Sequence[_Asked], buckets: Array) -> str:
+    rows = [row for each in asked for row in each.waste(buckets)]
     lost = sum(row.waste for row in rows)
     worst = max(rows, key=lambda row: row.waste)
-    listed = ", ".join(size(int(b)) for b in (buckets if len(buckets) <= 8 else [*buckets[:3], *buckets[-3:]]))
-    return (
-        f"pad requests up to {len(buckets)} sizes ({listed}{', …' if len(buckets) > 8 else ''}); at the peak they waste {size(lost)}, "
-        f"{size(worst.waste)} of it in {size(worst.size)}"
-    )
+    ends = ([*buckets],) if len(buckets) <= 8 else (buckets[:3], buckets[-3:])
+    listed = ", …, ".join(", ".join(size(int(b)) for b in some) for some in ends)
+    most = f", {size(worst.waste)} of it in those of {size(worst.size)}" if worst.waste >= MIB else ""
+    return f"pad requests up to {len(buckets)} sizes ({listed}); at the peak they waste {size(lost)}{most}"
 
 
 def bucket_cases(devices: Sequence[Calibrated], count: int | None, cap: int | None) -> list[Case]:
-    """Cases with sizes in `count` buckets (None: several counts), one for each fit: the best of them is the row to show."""
+    """Cases with sizes in `count` buckets (None: several counts), one for each fit, no fit twice: the best of them is the row to show."""
+    asked = [_Asked.of(device.steps) for device in devices]
+    sizes, weights = _weighed(devices, asked)
+    fits = [fitted(sizes, weight, n) for n in (AUTO if count is None else (count,)) for weight in weights]
+    different = {buckets.tobytes(): buckets for buckets in fits if len(buckets)}
     cases = []
-    for n in AUTO if count is None else (count,):
-        for buckets in _fits(devices, n):
-            steps = tuple(bucketed(d.steps, buckets) for d in devices)
-            cases.append(Case(f"{len(buckets)} buckets", devices[0].settings, cap, _told(devices, buckets), steps))
+    for buckets in different.values():
+        steps = tuple(bucketed(d.steps, buckets) for d in devices)
+        cases.append(Case(f"{len(buckets)} buckets", devices[0].settings, cap, _told(asked, buckets), steps))
     return cases

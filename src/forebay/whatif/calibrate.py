@@ -53,6 +53,10 @@ class Calibrated:
         """The limits of the recorded run."""
         return Limits(cap=self.cap, capacity=self.capacity)
 
+    def limit(self) -> int | None:
+        """The bytes beyond which requests were refused: the cap, else what the driver could give; None where nothing shows either."""
+        return self.cap if self.cap is not None else self.capacity
+
 
 @dataclass(frozen=True, slots=True)
 class _Pressure:

@@ -1,6 +1,6 @@
 """forebay_policy: a history through our own pool, over a simulated device: the pool that a live program uses, over another driver.
 
-The replay itself is native/pool/replay.hpp.
+The pool grows by frames, as a device with virtual memory management lets it. The replay itself is native/pool/replay.hpp.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from forebay._core.driver import SimDriver
-from forebay._core.pool import Move, Replay
+from forebay._core.driver import FaultyDriver, SimDriver
+from forebay._core.pool import GrowBy, Move, Replay
 from forebay.whatif.history import History, Op
 
 __all__ = ["Need", "through_our_pool"]
@@ -21,6 +21,8 @@ __all__ = ["Need", "through_our_pool"]
 Array = NDArray[Any]
 _CHUNK: Final = 1 << 16  # moves
 _BOUNDLESS: Final = 1 << 60  # bytes of a device that no history fills
+_MOST_FRAMES: Final = 1 << 40  # bytes: half a million frames; what asks for more comes from no device, and goes by segments
+_MEMORY_CALLS: Final = ("malloc", "free", "reserve_range", "release_range", "create", "release", "map", "set_access", "unmap")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,8 @@ class Need:
 
     `peak_allocated_bytes` counts a block, rounding included, from its request until the program let go of it, `peak_active_bytes`
     until its bytes may be used again. `oom_row` is the tape's row of the first request that failed; the run goes on without its block.
+    `driver_allocs` counts growths, however many frames each mapped, `driver_calls` every call that the driver saw for memory. `growth`
+    is how the pools grew, "frames" or "segments".
     """
 
     peak_reserved_bytes: int
@@ -39,6 +43,8 @@ class Need:
     driver_frees: int
     ooms: int
     oom_row: int | None
+    driver_calls: int
+    growth: str
 
 
 def through_our_pool(histories: Iterable[History], cap: int | None, advance: Callable[[float], None]) -> Need:
@@ -65,11 +71,20 @@ def _one(history: History, cap: int | None, advance: Callable[[int], None]) -> N
     move[again] = int(Move.free)
     block = history.block[operation]
     columns = (move, block.astype("u8"), history.requested[block], history.stream[block], history.group[block])
-    replay = Replay(SimDriver([cap or _BOUNDLESS]), 0, limits=[None] * (1 + len(history.private)))
+    growth, driver = _growth(history, op, block), FaultyDriver(SimDriver([cap or _BOUNDLESS]))
+    replay = Replay(driver, 0, limits=[None] * (1 + len(history.private)), growth=growth)
     for start in range(0, len(operation), _CHUNK):
         replay.feed(*(np.ascontiguousarray(column[start : start + _CHUNK]) for column in columns))
         advance(start)
-    return _need(replay.outcome(), history, operation)
+    calls = driver.counts()
+    return _need(replay.outcome(), history, operation, sum(calls.get(name, 0) for name in _MEMORY_CALLS), growth)
+
+
+def _growth(history: History, op: Array, block: Array) -> GrowBy:
+    size = history.requested[block].astype("f8")
+    held = np.cumsum(np.where(op == Op.ALLOC, size, 0) - np.where(op == history.reuse, size, 0))
+    most = (held + np.where(op == Op.ATTEMPT, size, 0)).max(initial=0)
+    return GrowBy.frames if most <= _MOST_FRAMES else GrowBy.segments
 
 
 def _served(history: History, *, attempts: bool) -> Array:
@@ -80,7 +95,7 @@ def _served(history: History, *, attempts: bool) -> Array:
     return np.repeat(operation, np.where(history.op[operation] == Op.ATTEMPT, 2, 1))
 
 
-def _need(outcome: Any, history: History, operation: Array) -> Need:
+def _need(outcome: Any, history: History, operation: Array, calls: int, growth: GrowBy) -> Need:
     return Need(
         peak_reserved_bytes=outcome.peak_reserved,
         peak_allocated_bytes=outcome.peak_allocated,
@@ -90,6 +105,8 @@ def _need(outcome: Any, history: History, operation: Array) -> Need:
         driver_frees=outcome.driver_frees,
         ooms=outcome.ooms,
         oom_row=None if outcome.oom_event is None else history.row_of(int(operation[outcome.oom_event])),
+        driver_calls=calls,
+        growth=growth.name,
     )
 
 
@@ -104,4 +121,6 @@ def _together(needs: list[Need]) -> Need:
         driver_frees=sum(need.driver_frees for need in needs),
         ooms=sum(need.ooms for need in needs),
         oom_row=min(rows, default=None),
+        driver_calls=sum(need.driver_calls for need in needs),
+        growth="frames" if any(need.growth == "frames" for need in needs) else "segments",
     )

@@ -6,7 +6,7 @@ by the user, or found here by how long their blocks live.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -129,8 +129,21 @@ def _cases(
     ]
 
 
-def _named(tape: Tape, sites: frozenset[int], most: int = 3) -> str:
-    told = [stack for site in sorted(sites) if (stack := tape.sides.sites.stack(site))]
+def _by_bytes(devices: Sequence[Calibrated]) -> dict[int, int]:
+    """The bytes that each site asked for, over all of the history."""
+    total: dict[int, int] = {}
+    for steps in (device.steps for device in devices):
+        alloc = steps.step == int(Step.alloc)
+        sums = np.bincount(steps.site[steps.handle[alloc]], weights=steps.bytes[alloc].astype("f8"))
+        for site in np.flatnonzero(sums).tolist():
+            total[site] = total.get(site, 0) + int(sums[site])
+    return total
+
+
+def _named(tape: Tape, sites: frozenset[int], weight: Mapping[int, int], most: int = 3) -> str:
+    """The sites, those that asked for most first."""
+    heavy = sorted(sites, key=lambda site: (-weight.get(site, 0), site))
+    told = [stack for site in heavy if (stack := tape.sides.sites.stack(site))]
     first = list(dict.fromkeys(" < ".join(f"{f.file}:{f.line} {f.function}" for f in stack[:2]) for stack in told))
     return ", ".join(first[:most]) + (f" and {len(first) - most} more" if len(first) > most else "")
 
@@ -141,9 +154,10 @@ def segregate_cases(tape: Tape, devices: Sequence[Calibrated], rules: Sequence[s
     BadInput."""
     if list(rules) == ["auto"]:
         return [*_long_sites(tape, devices, cap), *_kept_blocks(tape, devices, cap)]
-    pools = by_glob(tape, rules)
+    pools, weight = by_glob(tape, rules), _by_bytes(devices)
     how = f"{_POOL}: " + "; ".join(
-        f"{_named(tape, frozenset(s for s, p in pools.items() if p == name))} → {name}" for name in dict.fromkeys(pools.values())
+        f"{_named(tape, frozenset(s for s, p in pools.items() if p == name), weight)} → {name}"
+        for name in dict.fromkeys(pools.values())
     )
     return _cases(devices, ", ".join(rules), how, partial(apart, pool_of=pools.get), cap, devices[0].settings)
 
@@ -153,7 +167,7 @@ def _long_sites(tape: Tape, devices: Sequence[Calibrated], cap: int | None) -> I
     for share in _SHARES:
         sites = _sites_of(devices, partial(by_lifetime, share=share))
         if sites and sites != everything:
-            how = f"{_POOL} the long-lived: {_named(tape, sites)}"
+            how = f"{_POOL} the long-lived: {_named(tape, sites, _by_bytes(devices))}"
             pools = dict.fromkeys(sites, "long")
             label = f"long-lived sites apart, > {share:.0%} of the run"
             yield from _cases(devices, label, how, partial(apart, pool_of=pools.get), cap, devices[0].settings)
@@ -165,7 +179,7 @@ def _kept_blocks(tape: Tape, devices: Sequence[Calibrated], cap: int | None) -> 
     if not any(mask.any() and not mask.all() for mask in held):
         return
     sites = frozenset(int(s) for d, mask in zip(devices, held, strict=True) for s in np.unique(d.steps.site[mask]))
-    how = f"{_POOL} what is kept, of {_named(tape, sites)}"
+    how = f"{_POOL} what is kept, of {_named(tape, sites, _by_bytes(devices))}"
     growing = replace(devices[0].settings, expandable_segments=True, max_split_size=None)
     for settings, label in ((devices[0].settings, ""), (growing, ", expandable_segments:True")):
         yield from _cases(devices, f"what is kept apart{label}", how + label.replace(", ", ", with "), kept_apart, cap, settings)

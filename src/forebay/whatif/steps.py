@@ -18,7 +18,7 @@ from forebay.errors import BadInput
 from forebay.sources.heap_state import HeapState
 from forebay.tape import Kind, Sees, Tape
 
-__all__ = ["Segments", "Steps", "devices", "freed_at_request", "steps_of", "with_bursts"]
+__all__ = ["Segments", "Steps", "devices", "flushed_before_refusal", "freed_at_request", "freed_later", "steps_of", "with_bursts"]
 
 Array = NDArray[Any]
 _LIFE: Final = (Kind.alloc, Kind.free, Kind.reclaim)
@@ -29,6 +29,7 @@ _ACTIONS: Final = {
     Kind.map: SegmentAction.map,
     Kind.unmap: SegmentAction.unmap,
 }
+_A_STEP: Final = ("step", "handle", "place", "bytes", "row")  # the columns of Steps with a value a step
 _KINDS: Final = (*_LIFE, *_ACTIONS, Kind.oom, Kind.flush)
 
 
@@ -90,6 +91,10 @@ class Steps:
             )
         except ValueError as error:
             raise BadInput(f"this history cannot be replayed: {error}") from None
+
+    def head(self, end: int) -> Steps:
+        """Its first `end` steps."""
+        return replace(self, **{name: getattr(self, name)[:end] for name in _A_STEP})
 
     def requested_live(self) -> Array:
         """Requested bytes of live and pending blocks after each step (i8): no allocator can hold less."""
@@ -300,8 +305,7 @@ def steps_of(tape: Tape, device: int = 0, before: HeapState | None = None) -> St
 
 
 def _kept(steps: Steps, keep: Array) -> Steps:
-    names = ("step", "handle", "place", "bytes", "row")
-    return replace(steps, **{name: getattr(steps, name)[keep] for name in names})
+    return replace(steps, **{name: getattr(steps, name)[keep] for name in _A_STEP})
 
 
 def with_bursts(steps: Steps, flushes: Array) -> Steps:
@@ -316,3 +320,24 @@ def freed_at_request(steps: Steps) -> Steps:
     code = steps.step.copy()
     code[code == int(Step.request)] = int(Step.free)
     return _kept(replace(steps, step=code), code != int(Step.complete))
+
+
+def freed_later(steps: Steps, requests: int) -> Steps:
+    """The history as if each free that waits for another stream had been found complete so many requests later."""
+    asks = np.isin(steps.step, (int(Step.alloc), int(Step.refused)))
+    at, seen = np.append(np.flatnonzero(asks), len(asks)), np.cumsum(asks)
+    position = np.arange(len(asks), dtype="f8")
+    waits = np.flatnonzero(steps.step == int(Step.complete))
+    position[waits] = at[np.minimum(seen[waits] + requests, len(at) - 1)] - 0.5
+    return _kept(steps, np.argsort(position, kind="stable"))
+
+
+def flushed_before_refusal(steps: Steps) -> Steps:
+    """The history with torch.cuda.empty_cache right before the first request that was refused; itself where none was."""
+    refused = np.flatnonzero(steps.step == int(Step.refused))
+    if not len(refused):
+        return steps
+    at = int(refused[0])
+    flush = {"step": int(Step.flush), "handle": 0, "place": 0, "bytes": 0, "row": steps.row[at]}
+    columns: dict[str, Any] = {name: np.insert(getattr(steps, name), at, value) for name, value in flush.items()}
+    return replace(steps, **columns)
