@@ -221,11 +221,11 @@ def _ours_told(answer: _Answer) -> Iterator[str]:
     figures, ours = answer.figures, answer.ours
     if ours is None or ours.oom:
         return
-    less = figures.peak_reserved_bytes - ours.peak_reserved_bytes
+    less, how = figures.peak_reserved_bytes - ours.peak_reserved_bytes, ours.how.removesuffix(_SERVED)
     if figures.ooms and ours.oom is False:
-        yield f"forebay's pool serves the request that was refused, with {size(ours.peak_reserved_bytes)} at its peak: {ours.how.removesuffix(_SERVED)}."
+        yield f"forebay's pool serves the request that was refused, with {size(ours.peak_reserved_bytes)} at its peak: {how}."
     elif less > 0 and figures.peak_allocated_bytes <= figures.peak_reserved_bytes:
-        yield f"forebay's pool holds {size(less)} less at its peak ({100 * less / figures.peak_reserved_bytes:.1f} %): {ours.how}."
+        yield f"forebay's pool holds {size(less)} less at its peak ({100 * less / figures.peak_reserved_bytes:.1f} %): {how}."
 
 
 def _print(output: WhatIf) -> None:
