@@ -322,7 +322,7 @@ void bind_drivers(nb::module_& m) {
       .def(
           "__init__",
           [](PoolRows* self, TapedDriver& driver, int device, std::string name, std::optional<std::string> consumer,
-             std::optional<std::string> kind, std::string space) {
+             std::optional<std::string> kind, std::string space, std::optional<std::uint64_t> limit) {
             new (self) PoolRows(driver, device,
                                 {.name = std::move(name),
                                  .consumer = std::move(consumer),
@@ -331,10 +331,11 @@ void bind_drivers(nb::module_& m) {
                                  .space = std::move(space),
                                  .parent = {},
                                  .private_id = {},
-                                 .trusted = false});
+                                 .trusted = false},
+                                limit);
           },
           nb::arg("driver"), nb::arg("device"), nb::arg("name"), nb::arg("consumer").none(), nb::arg("kind").none(),
-          nb::arg("space"), nb::keep_alive<1, 2>());
+          nb::arg("space"), nb::arg("limit").none() = nb::none(), nb::keep_alive<1, 2>());
 }
 
 }  // namespace

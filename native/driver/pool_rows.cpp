@@ -19,7 +19,29 @@ void PoolRows::write(const Row& row) {
     out.known &= ~bit(Column::stream);  // it is the host that gets it, and may use it at once
   else
     out.stream = driver_.stream_number(device_, std::uint64_t{row.stream});
+  if (row.kind == Kind::oom) out.seq = next_seq(), out.known |= bit(Column::seq);
   to->write(out);
+  if (row.kind == Kind::oom) tell_room(*to, out);
+}
+
+// What there was, for whoever asks why: rows that the refusal caused.
+void PoolRows::tell_room(Recorder& to, const Row& refusal) {
+  const auto tell = [&](std::string_view name, std::uint64_t bytes, bool of_the_pool) {
+    Row row{.kind = Kind::capacity};
+    row.name = to.string(name);
+    row.device = refusal.device, row.thread = refusal.thread, row.time_ns = refusal.time_ns;
+    row.pool = refusal.pool, row.size = bytes, row.cause = refusal.seq;
+    row.known = columns(Column::name, Column::thread, Column::time_ns, Column::size, Column::cause) |
+                (refusal.known & bit(Column::device));
+    if (of_the_pool) row.known |= bit(Column::pool);
+    to.write(row);
+  };
+  if (limit_) tell("limit", *limit_, true);
+  if (facts_.space == "pinned") return;
+  const Result<MemoryInfo> had = driver_.memory_info(device_);
+  if (!had) return;
+  tell("total", had->total_bytes, false);
+  tell("free", had->free_bytes, false);
 }
 
 // Each recording has its own table of pools.

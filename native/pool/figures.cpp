@@ -103,6 +103,7 @@ PoolFault Pool::fault(PoolFault::Code code, const Lane& lane, const Need& need) 
 void Pool::give_up(const Lane& lane, const Need& need) {
   if (domain_.dead()) refuse_dead();
   ooms_.fetch_add(1, std::memory_order_relaxed);
+  tell_refusal(lane, need);
   PoolFault exhausted = fault(PoolFault::Code::exhausted, lane, need);
   exhausted.verdict = verdict(exhausted.gauges, need);
   exhausted.awaited = awaited();

@@ -145,6 +145,17 @@ void PagedPool::tell(Kind kind, PageId page, Channel channel) {
   rows_.push_back(row);
 }
 
+void PagedPool::tell_refusal(std::size_t pages, Channel channel) const {
+  if (!told()) return;
+  Row row{.kind = Kind::oom};
+  row.device = static_cast<std::int16_t>(domain_.device());
+  row.stream = channel.clock->on_tape.load(std::memory_order_relaxed);
+  row.pool = options_.index;
+  row.size = row.requested = pages * options_.page_bytes;
+  row.known = columns(Column::device, Column::stream, Column::pool, Column::size, Column::requested);
+  options_.tape->write(row);
+}
+
 std::string_view PagedPool::walk() {
   Guard guard(*this);
   if (const auto what = pages_.broken(); !what.empty()) return what;

@@ -136,6 +136,7 @@ class PagedPool {
   void drain();
   bool told() const { return options_.tape != nullptr && options_.tape->wants(); }
   void tell(Kind kind, PageId page, Channel channel);
+  void tell_refusal(std::size_t pages, Channel channel) const;  // under no lock
 
   Domain& domain_;
   const PagedOptions options_;

@@ -112,6 +112,7 @@ void PagedPool::give_up(std::size_t count, Channel channel, const std::vector<Po
   }
   last.stream = channel.clock->name();
   last.gauges = gauges(channel);
+  if (last.verdict != Verdict::pending || options_.wait_limit.count() == 0) tell_refusal(count, channel);
   if (last.verdict != Verdict::pending) throw last;
   for (const Point& p : awaited) last.awaited.push_back(p.clock->name());
   last.waited_ns = options_.wait_limit.count();

@@ -163,6 +163,7 @@ std::vector<Lane*> Pool::lanes() const {
 std::uint64_t Pool::trim() {
   const PoolMade made;
   if (domain_.dead()) return 0;
+  tell_flush();
   settle();
   expel_guests();
   const std::uint64_t given = give_back(kLargestRequest);
@@ -181,6 +182,26 @@ void Pool::tell(Kind kind, const Block& block, const Clock& clock) const {
   row.size = block.size;
   row.requested = block.requested;
   row.known = columns(Column::device, Column::stream, Column::pool, Column::address, Column::size, Column::requested);
+  options_.tape->write(row);
+}
+
+void Pool::tell_refusal(const Lane& lane, const Need& need) const {
+  if (options_.tape == nullptr || !options_.tape->wants()) return;
+  Row row{.kind = Kind::oom};
+  row.device = static_cast<std::int16_t>(domain_.device());
+  row.stream = lane.clock().on_tape.load(std::memory_order_relaxed);
+  row.pool = options_.index;
+  row.size = row.requested = need.requested;
+  row.known = columns(Column::device, Column::stream, Column::pool, Column::size, Column::requested);
+  options_.tape->write(row);
+}
+
+void Pool::tell_flush() const {
+  if (options_.tape == nullptr || !options_.tape->wants()) return;
+  Row row{.kind = Kind::flush};
+  row.device = static_cast<std::int16_t>(domain_.device());
+  row.pool = options_.index;
+  row.known = columns(Column::device, Column::pool);
   options_.tape->write(row);
 }
 

@@ -141,6 +141,8 @@ class Pool {
   std::uint64_t growth_room(std::uint64_t releasable) const;
   std::uint64_t siblings_idle() const;
   void tell(Kind kind, const Block& block, const Clock& clock) const;
+  void tell_refusal(const Lane& lane, const Need& need) const;
+  void tell_flush() const;
 
   Domain& domain_;
   const PoolOptions options_;

@@ -8,8 +8,9 @@ from forebay.adversary import search
 from forebay.contract import RULES, check
 from forebay.demo import faults
 from forebay.demo.engine import Engine
-from forebay.demo.faults import FAULTS
+from forebay.demo.faults import DOCTOR, FAULTS
 from forebay.demo.server import Served, serve
+from forebay.doctor import INCIDENTS
 from forebay.runtime import Schedule, SimDevice, recording
 
 FIFO = Schedule()
@@ -69,6 +70,7 @@ class _Order(SimDevice):
 
 
 def test_the_table_names_rules_of_the_contract():
-    assert {fault.rule for fault in FAULTS.values()} <= {*RULES, "driver-memory-call"}
+    assert {fault.rule for fault in FAULTS.values() if fault.rule is not None} <= {*RULES, "driver-memory-call"}
+    assert {fault.incident for fault in FAULTS.values() if fault.caught_by == DOCTOR} <= {incident.name for incident in INCIDENTS}
     assert all(name == fault.name for name, fault in FAULTS.items())
     assert all(RULES[fault.rule].prevents == fault.incident for fault in FAULTS.values() if fault.rule in RULES)

@@ -132,7 +132,7 @@ def test_a_retry_flush_is_churn_and_not_empty_cache():
 
 
 def test_growth_needs_iterations_and_names_the_keeper():
-    lines = ["sees allocs sites beginning"]
+    lines = ["sees allocs segments sites beginning", "t0 s1 reserve 3000M @0x100000000", "t0 s1 reserve 40M @0x900000000"]
     for n in range(300):
         lines.append(f"t0 s1 alloc K{n} 1M @{0x100000000 + n * MIB:#x} requested=1M at log.py:3 keep")
         lines.append(f"t0 s1 alloc T{n} 40M @0x900000000 requested=40M at step.py:8 run\nt0 s1 free T{n} at step.py:8 run")

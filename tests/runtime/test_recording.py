@@ -10,7 +10,7 @@ import pytest
 
 from forebay import region
 from forebay.contract import check
-from forebay.errors import BadInput, DriverError
+from forebay.errors import BadInput, DriverError, PoolExhausted
 from forebay.runtime import Pool, SimDevice, recording
 from forebay.tape import Flag, Kind, Mode, Sees, Space, StreamClass
 from forebay.tape.file import read
@@ -276,3 +276,49 @@ def test_a_block_of_an_earlier_machine_that_goes_late_touches_nothing_of_a_later
     (freed,) = tape.where(Kind.free)
     assert tape.columns["device"][freed] != tape.columns["device"][tape.where(Kind.launch)[0]]
     assert check(tape).findings == []
+
+
+def refused(limit, growth, asked):
+    """What the tape says of a request that a pool refuses: of the refusal, and of the capacities that it caused, by name."""
+    gc.collect()
+    with recording() as run:
+        device = SimDevice("64MiB")
+        pool = Pool(device, "small", limit, growth=growth)
+        kept = pool.alloc(2**20, device.stream("s"))
+        with pytest.raises(PoolExhausted):
+            pool.alloc(asked, device.stream("t"))
+        pool.trim()
+        kept.free()
+    tape = run.tape
+    (row,) = tape.where(Kind.oom)
+    caused = [r for r in tape.where(Kind.capacity) if tape.columns["cause"][r] == row]
+    told = {tape.sides.strings[tape.columns["name"][r]]: int(tape.columns["size"][r]) for r in caused}
+    return tape, int(row), told
+
+
+@pytest.mark.parametrize("growth", ["segments", "frames"])
+def test_a_refusal_is_a_row_with_what_there_was(growth):
+    tape, row, told = refused(8 * 2**20, growth, 32 * 2**20)
+    columns = tape.columns
+    assert (columns["size"][row], columns["requested"][row]) == (32 * 2**20, 32 * 2**20)
+    assert tape.sides.pools[columns["pool"][row]].name == "small"
+    assert tape.sides.streams[columns["stream"][row]].name == "t"
+    assert (told["limit"], told["total"]) == (8 * 2**20, 64 * 2**20)
+    assert 56 * 2**20 <= told["free"] < 64 * 2**20
+    assert Sees.OOMS in tape.sees
+
+
+def test_a_trim_is_a_flush_and_a_recording_of_the_beginning_says_so():
+    tape, _, _ = refused(8 * 2**20, "segments", 32 * 2**20)
+    (flush,) = tape.where(Kind.flush)
+    assert tape.sides.pools[tape.columns["pool"][flush]].name == "small"
+    assert Sees.BEGINNING in tape.sees
+
+
+def test_a_recording_entered_while_memory_is_held_is_not_of_the_beginning():
+    device = SimDevice("64MiB")
+    held = device.malloc(2**20)
+    with recording() as run:
+        SimDevice("64MiB")
+    assert Sees.BEGINNING not in run.tape.sees
+    held.free()

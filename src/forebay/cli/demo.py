@@ -82,7 +82,7 @@ def _pools(served: Served) -> Iterable[str]:
 def _faults() -> Iterable[str]:
     yield f"{'--break':<28}  {'planted fault':<56}  {'rule':<20}  {'incident':<28}  caught by"
     for fault in FAULTS.values():
-        yield f"{fault.name:<28}  {fault.plants:<56}  {fault.rule:<20}  {fault.incident:<28}  {fault.caught_by}"
+        yield f"{fault.name:<28}  {fault.plants:<56}  {fault.rule or '–':<20}  {fault.incident:<28}  {fault.caught_by}"
 
 
 def _verdict(runs: Sequence[Served], fault: str | None) -> None:

@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from forebay.demo import memory_faults as memory
 from forebay.demo.engine import Engine, Issued, Limits
 from forebay.demo.model import Weights
 from forebay.demo.scheduler import Running
@@ -21,14 +22,16 @@ from forebay.runtime import Array, SimDevice
 STEADY_STATE: Final = "the count of driver calls in the steady state"
 REFERENCE: Final = "tokens that differ from the reference's"
 CHECK: Final = "`forebay check` of the tape"
+DOCTOR: Final = "`forebay doctor` of the tape"
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One planted fault: the contract's rule that it breaks, the incident that follows, what is done wrong, and who notices."""
+    """One planted fault: the contract's rule that it breaks (None: no rule forbids it), the incident that follows, what is done wrong,
+    and who notices."""
 
     name: str
-    rule: str
+    rule: str | None
     incident: str
     plants: str
     caught_by: str
@@ -122,6 +125,39 @@ FAULTS: Final[dict[str, Fault]] = {
             CHECK,
             _PrefillAwaitsTokens,
         ),
+        Fault(
+            "checkerboard-fragmentation",
+            None,
+            "checkerboard-fragmentation",
+            "records that stay, between scratch that goes",
+            DOCTOR,
+            memory.KeepsRecordsAmongScratch,
+        ),
+        Fault(
+            "capacity-oom",
+            None,
+            "capacity-oom",
+            "workspaces for more requests than the card holds",
+            DOCTOR,
+            memory.TakesMoreThanTheCard,
+        ),
+        Fault(
+            "empty-cache-smell",
+            "driver-memory-call",
+            "empty-cache-smell",
+            "scratch given back to the driver after every prompt",
+            DOCTOR,
+            memory.EmptiesTheCache,
+        ),
+        Fault(
+            "stranded-stream-cache",
+            None,
+            "stranded-stream-cache",
+            "weights converted on a stream and in a pool used once",
+            DOCTOR,
+            memory.ConvertsOnAStreamOfItsOwn,
+        ),
+        Fault("memory-growth", None, "memory-growth", "the logits of every step kept", DOCTOR, memory.KeepsItsLogits),
     )
 }
 

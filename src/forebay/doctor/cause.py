@@ -43,7 +43,8 @@ def _size(e: Evidence, request: int) -> Cause:
         return Cause("capped-oom", certain=e.census is not None or e.allowed is not None)
     if e.allowed is not None and e.reserved is not None and e.reserved + request > e.allowed:
         return Cause("capped-oom", certain=e.free is None)
-    held = None if None in (e.total, e.free, e.reserved) else (e.total or 0) - (e.free or 0) - (e.reserved or 0)
+    ours = e.held.reserved
+    held = None if None in (e.total, e.free, ours) else (e.total or 0) - (e.free or 0) - (ours or 0)
     if held is not None and e.total and held >= request - (e.free or 0) and held >= _OUTSIDE_SHARE * e.total:
         return Cause("outside-allocator", certain=True)
     return Cause("capacity-oom", certain=e.free is not None or e.total is not None)

@@ -6,35 +6,50 @@ The verdict is the cause of the first refusal, else the gravest error; None wher
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
+
+import msgspec
 
 from forebay.doctor.cause import cause_of, misleads
-from forebay.doctor.evidence import Evidence, from_line, from_tape
-from forebay.doctor.incident import INCIDENTS
+from forebay.doctor.evidence import Evidence
+from forebay.doctor.heap_evidence import from_tape
+from forebay.doctor.incident import INCIDENTS, Incident
+from forebay.doctor.line_evidence import from_line
 from forebay.doctor.saying import sized
 from forebay.finding import Finding
 from forebay.sources.log_text import OutOfMemory
 from forebay.tape import Tape
 
-__all__ = ["CANNOT_TELL", "Diagnosis", "diagnose", "diagnose_line"]
+__all__ = ["CANNOT_TELL", "Diagnosis", "Unseen", "diagnose", "diagnose_line"]
 
 CANNOT_TELL: Final = "cannot-tell"
 _RECORD: Final = (
-    "nothing of the history is there: record it with torch.cuda.memory._record_memory_history(), then "
+    "record it with torch.cuda.memory._record_memory_history() before the first allocation, then "
     "torch.cuda.memory._dump_snapshot(FILE)"
 )
+_OURS: Final = "enter forebay.recording(FILE) before the first device is made"
+
+
+class Unseen(NamedTuple):
+    """An incident that could not be judged: what of its needs the artifact lacks, and how to get it."""
+
+    name: str
+    needs: tuple[str, ...]
+    advice: str
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The verdict (an incident's name, None for healthy, "cannot-tell"), what was found, the gravest first, why in sentences, and the
-    ledger (bytes of the device's used memory by holder; None: not known)."""
+    """The verdict (an incident's name, None for healthy, "cannot-tell"), what was found, the gravest first, why in sentences, the
+    ledger (bytes of the device's used memory by holder; None: not known), and what could not be judged."""
 
     verdict: str | None
     findings: tuple[Finding, ...]
     why: tuple[str, ...]
     ledger: dict[str, int | None]
+    unseen: tuple[Unseen, ...] = ()
 
 
 def _rank(finding: Finding, cause: str | None) -> tuple[bool, bool, bool]:
@@ -43,10 +58,10 @@ def _rank(finding: Finding, cause: str | None) -> tuple[bool, bool, bool]:
 
 def _ledger(e: Evidence) -> dict[str, int | None]:
     """Five lines that sum to what is used of the device; what the source does not tell apart is None."""
-    pending = e.pending if e.pending is not None else None
-    cached = None if e.idle is None else e.idle - (pending or 0)
+    held = e.held
+    cached = None if held.idle is None else held.idle - (held.pending or 0)
     used = None if e.total is None or e.free is None else e.total - e.free
-    rest = None if used is None or e.reserved is None else max(0, used - e.reserved)
+    rest = None if used is None or held.reserved is None else max(0, used - held.reserved)
     outside = None if rest is None or e.outside is None else min(rest, e.outside)
     return {
         "used": used,
@@ -54,8 +69,8 @@ def _ledger(e: Evidence) -> dict[str, int | None]:
         "outside_pools": outside,
         "others_and_outside_together": rest if outside is None else None,
         "cached": cached,
-        "pending": pending,
-        "live": e.allocated,
+        "pending": held.pending,
+        "live": held.live,
     }
 
 
@@ -66,22 +81,66 @@ def _healthy(e: Evidence) -> str:
     return f"{held}; the {sized(cached)} between are cache, reused as the program goes on"
 
 
-def _diagnosed(e: Evidence, *, enough: bool) -> Diagnosis:
-    cause = cause_of(e)
-    found = [finding for incident in INCIDENTS if (finding := incident.judge(e)) is not None]
+def _judged(incident: Incident, e: Evidence) -> Finding | None:
+    """What an incident says of a device: of which, where there are several; never certain where what was there before is not known."""
+    found = incident.judge(e)
+    if found is None:
+        return None
+    if not e.whole and found.certainty == "certain":
+        found = msgspec.structs.replace(found, certainty="possible")
+    if e.devices > 1:
+        found = msgspec.structs.replace(
+            found, message=f"device {e.device}: {found.message}", evidence={"device": e.device, **found.evidence}
+        )
+    return found
+
+
+def _contradicts(e: Evidence) -> bool:
+    """Whether more is live than the segments that are known can hold."""
+    return e.census is not None and e.census.orphans > 0
+
+
+def _unseen(e: Evidence) -> tuple[Unseen, ...]:
+    """What could not be judged of a tape, and what would let it be."""
+    if e.tape is None:
+        return ()
+    advice = _OURS if e.framework == "forebay" else _RECORD
+    out = []
+    for incident in INCIDENTS:
+        lacks: tuple[str, ...] = tuple(sorted(str(need) for need in incident.needs - e.tape.sees))
+        if not lacks and not e.whole and incident.needs:
+            lacks = ("beginning",)
+        if not lacks and "segments" in incident.needs and _contradicts(e):
+            lacks, advice = ("segments of all blocks",), "the history lacks driver rows: take a new one, with a longer ring"
+        if lacks:
+            out.append(Unseen(incident.name, lacks, advice))
+    return tuple(out)
+
+
+def _diagnosed(each: Sequence[Evidence]) -> Diagnosis:
+    """The verdict over the devices of an artifact, that of the first refusal first."""
+    first = each[0]
+    cause = cause_of(first)
+    found = [finding for e in each for incident in INCIDENTS if (finding := _judged(incident, e)) is not None]
     found.sort(key=lambda finding: _rank(finding, cause.name if cause else None))
+    unseen = tuple(dict.fromkeys(unseen for e in each for unseen in _unseen(e)))
     gravest = found[0].name if found and found[0].severity == "error" else None
-    verdict = gravest if gravest is not None or enough else CANNOT_TELL
-    why = [found[0].message] if gravest is not None else [_healthy(e) if enough else _RECORD]
-    return Diagnosis(verdict, tuple(found), (*why, *filter(None, [misleads(e)])), _ledger(e))
+    verdict = gravest if gravest is not None or not unseen else CANNOT_TELL
+    if gravest is not None:
+        why = [found[0].message]
+    elif unseen:
+        lacks = ", ".join(dict.fromkeys(need for u in unseen for need in u.needs))
+        why = [f"it does not show {lacks}: {unseen[0].advice}"]
+    else:
+        why = [_healthy(e) if len(each) == 1 else f"device {e.device}: {_healthy(e)}" for e in each]
+    return Diagnosis(verdict, tuple(found), (*why, *filter(None, [misleads(first)])), _ledger(first), unseen)
 
 
 def diagnose(tape: Tape) -> Diagnosis:
     """What a tape with a heap shows. Without a history only what the heap alone says can be told."""
-    e = from_tape(tape)
-    return _diagnosed(e, enough=e.run is not None)
+    return _diagnosed(from_tape(tape))
 
 
 def diagnose_line(line: OutOfMemory) -> Diagnosis:
     """What one out-of-memory line of a log shows."""
-    return _diagnosed(from_line(line), enough=True)
+    return _diagnosed([from_line(line)])

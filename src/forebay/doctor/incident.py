@@ -26,20 +26,23 @@ from forebay.doctor.incidents import (
     unknown,
 )
 from forebay.finding import Finding
+from forebay.tape import Sees
 
 __all__ = ["INCIDENTS", "Incident"]
 
 
 class Incident(NamedTuple):
-    """What can be told from the evidence: its name, its page for people, and its judgement (None: not this)."""
+    """What can be told from the evidence: its name, its page for people, its judgement (None: not this), and what a tape must see for it
+    to be judged where nothing was refused."""
 
     name: str
     page: str
     judge: Callable[[Evidence], Finding | None]
+    needs: frozenset[Sees]
 
 
 def _incident(module: ModuleType) -> Incident:
-    return Incident(module.NAME, inspect.getdoc(module) or "", module.judge)
+    return Incident(module.NAME, inspect.getdoc(module) or "", module.judge, module.NEEDS)
 
 
 # In the order in which they are shown where nothing else ranks them: causes of a refusal first.

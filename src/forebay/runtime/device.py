@@ -132,9 +132,9 @@ class SimDevice:
             for pinned in touched:
                 self.machine.taped.host_access(pinned.address, pinned.nbytes, mode)
 
-    def pool_rows(self, name: str, consumer: str | None, kind: str, space: Space) -> PoolRows:
-        """Where a pool of this device tells what it hands out and takes back: every recording has it then."""
-        return PoolRows(self.machine.taped, self.index, name, consumer, kind, space.name)
+    def pool_rows(self, name: str, consumer: str | None, kind: str, space: Space, limit: int | None = None) -> PoolRows:
+        """Where a pool of this device tells what it hands out, takes back and refuses: every recording has it then."""
+        return PoolRows(self.machine.taped, self.index, name, consumer, kind, space.name, limit)
 
     @property
     def driver_calls(self) -> dict[str, int]:

@@ -64,7 +64,7 @@ class PagedPool:
             page_tokens=page_tokens,
             index=next(_numbers) if index is None else count(index, f"pool {name}: index", most=2**32 - 1),
             wait_limit_ns=nanoseconds(wait_limit, f"pool {name}: wait_limit"),
-            tape=tape or device.pool_rows(name, consumer, "paged", Space.device),
+            tape=tape or device.pool_rows(name, consumer, "paged", Space.device, self.pages * self.page_bytes),
         )
 
     def open(self, stream: Stream, tokens: Tokens = ()) -> Sequence:

@@ -67,13 +67,14 @@ class Pool:
         if growth not in GrowBy.__members__:
             raise BadInput(f"pool {name}: no such growth: {growth!r}; there are {', '.join(GrowBy.__members__)}")
         quarantine = quarantine_of(debug, name)
+        kind = "pinned" if self._space == Space.pinned else growth
         options: dict[str, Any] = {
             "index": next(_numbers) if index is None else count(index, f"pool {name}: index", most=2**32 - 1),
             "limit": self.limit,
             "buckets": [count(b, f"pool {name}: bucket", 1) for b in buckets],
             "wait_limit_ns": wait_limit_ns,
             "idle_shared": gives_back,
-            "tape": tape or device.pool_rows(name, consumer, "pinned" if self._space == Space.pinned else growth, self._space),
+            "tape": tape or device.pool_rows(name, consumer, kind, self._space, self.limit),
             "space": self._space,
             "growth": GrowBy[growth],
         }

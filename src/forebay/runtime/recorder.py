@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from forebay._core.tape import Kind, Recorder, note_callers
-from forebay.errors import BadInput
+from forebay.errors import BadInput, DriverError
 from forebay.region import add_sink, remove_sink
 from forebay.runtime.arguments import label
 from forebay.tape.defines import Raw, join, settled
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["own_files", "recording", "tape_when_recording"]
 
 # What a program on this runtime cannot hide, as long as it touches pinned memory through `SimDevice.host_access`.
-# Not the beginning: it may be entered at any time. Not every reclaim: of a block that no other stream used there is no row.
-_BLIND: Final = {Sees.RECLAIMS, Sees.SETTINGS, Sees.CAPTURES, Sees.GRAPHS, Sees.CAPACITY, Sees.OOMS, Sees.BEGINNING}
+# The beginning only where no device held memory when it was entered. Not every reclaim: of a block that no other stream used there is no
+# row.
+_BLIND: Final = {Sees.RECLAIMS, Sees.SETTINGS, Sees.CAPTURES, Sees.GRAPHS, Sees.CAPACITY, Sees.BEGINNING}
 _SEES: Final = frozenset(Sees) - _BLIND
 
 _lock = threading.Lock()
@@ -72,7 +73,8 @@ class recording:
                 raise BadInput("a recording is under way already: leave it before entering another")
             if self._recorder is not None:
                 raise BadInput("this recording is over: make another one for more")
-            self._recorder = _recorder(self.path)
+            self._sees = _SEES if any(map(_holds_memory, _drivers)) else _SEES | {Sees.BEGINNING}
+            self._recorder = _recorder(self.path, self._sees)
             _current = self
             note_callers(own_files())
             for driver in _drivers:
@@ -124,7 +126,7 @@ class recording:
         columns, uses, known, texts = self.recorder.copy()
         columns = {"seq": np.zeros(len(known), "u8")} | columns  # before the first row there is none
         raw = Raw(Tape(columns, uses=None if uses is None else Uses(**uses), known=known), texts)
-        return join(list(settled(lambda: [raw], _SEES, _provenance())))
+        return join(list(settled(lambda: [raw], self._sees, _provenance())))
 
 
 def _path(path: str | os.PathLike[str]) -> str:
@@ -137,11 +139,20 @@ def _path(path: str | os.PathLike[str]) -> str:
     return name
 
 
-def _recorder(path: str | None) -> Recorder:
+def _recorder(path: str | None, sees: frozenset[Sees]) -> Recorder:
     try:
-        return Recorder() if path is None else Recorder(path, _metadata())
+        return Recorder() if path is None else Recorder(path, _metadata(sees))
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror}; name a file that can be written") from None
+
+
+def _holds_memory(driver: TapedDriver) -> bool:
+    """Whether something was taken from one of its devices; of one that is lost nobody knows."""
+    try:
+        info = [driver.memory_info(device) for device in range(driver.device_count())]
+    except DriverError:
+        return True
+    return any(at.free_bytes < at.total_bytes for at in info)
 
 
 class _Regions:
@@ -174,5 +185,5 @@ def _provenance() -> dict[str, Any]:
     return {"source": "forebay.runtime", "host": socket.gethostname(), "pid": os.getpid()}
 
 
-def _metadata() -> Sequence[tuple[str, str]]:
-    return [("forebay.sees", json.dumps(sorted(_SEES))), ("forebay.provenance", json.dumps(_provenance()))]
+def _metadata(sees: frozenset[Sees]) -> Sequence[tuple[str, str]]:
+    return [("forebay.sees", json.dumps(sorted(sees))), ("forebay.provenance", json.dumps(_provenance()))]

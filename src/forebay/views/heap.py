@@ -114,8 +114,10 @@ def _totals(told: dict[str, Any]) -> Totals:
     return Totals(**{**told, "now": Levels(**told["now"]), "peak": Levels(**told["peak"])})
 
 
-def _begun(tape: Tape) -> HeapFold:
-    return HeapFold(walkback(tape).state, Reuse.at_reclaim if Sees.RECLAIMS in tape.sees else Reuse.at_free)
+def _begun(tape: Tape, start: HeapState | None = None) -> HeapFold:
+    return HeapFold(
+        walkback(tape).state if start is None else start, Reuse.at_reclaim if Sees.RECLAIMS in tape.sees else Reuse.at_free
+    )
 
 
 def _fed(tape: Tape) -> Iterator[tuple[HeapFold, Curves]]:
@@ -138,9 +140,10 @@ def curves(tape: Tape) -> Curves:
     return Curves(*(np.concatenate([np.zeros(0, "i8"), *(getattr(p, f.name) for p in parts)]) for f in fields(Curves)))
 
 
-def state_after(tape: Tape, row: int) -> HeapState:
-    """Segments and live blocks after a row of a whole tape; before the first row where `row` is -1 is walkback's."""
-    heap = _begun(tape)
+def state_after(tape: Tape, row: int, start: HeapState | None = None) -> HeapState:
+    """Segments and live blocks after a row of a whole tape; before the first row where `row` is -1 is walkback's. From `start` on, where
+    it is given: of a tape that begins mid-life only what its rows touch is then known."""
+    heap = _begun(tape, start)
     for chunk in tape[: row + 1].chunks():
         heap.feed(chunk)
     return heap.state()

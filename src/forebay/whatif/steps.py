@@ -18,7 +18,17 @@ from forebay.errors import BadInput
 from forebay.sources.heap_state import HeapState
 from forebay.tape import Kind, Sees, Tape
 
-__all__ = ["Segments", "Steps", "devices", "flushed_before_refusal", "freed_at_request", "freed_later", "steps_of", "with_bursts"]
+__all__ = [
+    "Segments",
+    "Steps",
+    "devices",
+    "first_steps",
+    "flushed_before_refusal",
+    "freed_at_request",
+    "freed_later",
+    "steps_of",
+    "with_bursts",
+]
 
 Array = NDArray[Any]
 _LIFE: Final = (Kind.alloc, Kind.free, Kind.reclaim)
@@ -200,12 +210,17 @@ def _after_retry(kind: Array, waits: Array) -> Array:
 
 
 def _bursts(kind: Array) -> Array:
-    """The first row of each run of rows that give memory back, with no row of the program between them."""
+    """The first row of each run of rows that give memory back, with no row of the program between them; what follows a flush is the
+    flush's own."""
     back = np.flatnonzero(_is(kind, *_GIVEN_BACK))
-    program = np.cumsum(_is(kind, Kind.alloc, Kind.free, Kind.oom, Kind.flush))
+    asked = _is(kind, Kind.alloc, Kind.free, Kind.oom, Kind.flush)
+    program = np.cumsum(asked)
     first = np.ones(len(back), bool)
     first[1:] = program[back[1:]] != program[back[:-1]]
-    return back[first]
+    last = np.maximum.accumulate(np.where(asked, np.arange(len(kind)), -1)) if len(kind) else program
+    flushed = (last[back] >= 0) & (kind[np.maximum(last[back], 0)] == int(Kind.flush))
+    firsts: Array = back[first & ~flushed]
+    return firsts
 
 
 def _private_pools(tape: Tape) -> tuple[Array, tuple[tuple[int, int], ...]]:
@@ -313,6 +328,11 @@ def with_bursts(steps: Steps, flushes: Array) -> Steps:
     code = steps.step.copy()
     code[code == int(Step.burst)] = np.where(flushes, int(Step.flush), 255)
     return _kept(replace(steps, step=code), code != 255)
+
+
+def first_steps(steps: Steps, count: int) -> Steps:
+    """The history up to this many steps."""
+    return _kept(steps, np.arange(len(steps.step)) < count)
 
 
 def freed_at_request(steps: Steps) -> Steps:

@@ -9,8 +9,10 @@ Instead: one setting at a time, checked with `forebay whatif`, read back from a 
 from forebay.doctor.evidence import Evidence
 from forebay.doctor.saying import found
 from forebay.finding import Finding
+from forebay.tape import Sees
 
 NAME = "allocator-settings"
+NEEDS = frozenset[Sees]()
 
 
 def judge(e: Evidence) -> Finding | None:

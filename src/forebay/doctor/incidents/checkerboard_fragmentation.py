@@ -10,8 +10,10 @@ from forebay.doctor.cause import cause_of
 from forebay.doctor.evidence import Evidence
 from forebay.doctor.saying import found, sized
 from forebay.finding import Finding
+from forebay.tape import Sees
 
 NAME = "checkerboard-fragmentation"
+NEEDS = frozenset[Sees]()
 _LOG = "record the heap to be sure: torch.cuda.memory._record_memory_history(), then torch.cuda.memory._dump_snapshot(FILE) at the error"
 _HEAP = "`forebay whatif FILE` tells which remedy serves the request: the pinning sites in a pool of their own, or other settings"
 

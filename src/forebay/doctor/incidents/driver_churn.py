@@ -9,8 +9,10 @@ Instead: a little headroom (a smaller batch, a higher limit), or sizes that repe
 from forebay.doctor.evidence import Evidence
 from forebay.doctor.saying import found
 from forebay.finding import Finding
+from forebay.tape import Sees
 
 NAME = "driver-churn"
+NEEDS = frozenset({Sees.ALLOCS, Sees.SEGMENTS})
 _LEAST = 2  # requests that gave memory back: one may be the end itself
 
 

@@ -9,8 +9,10 @@ Instead: not calling it, or every N steps if other processes need the memory in 
 from forebay.doctor.evidence import Evidence
 from forebay.doctor.saying import found, sized
 from forebay.finding import Finding
+from forebay.tape import Sees
 
 NAME = "empty-cache-smell"
+NEEDS = frozenset({Sees.ALLOCS, Sees.SEGMENTS})
 _LEAST = 3  # calls: one or two at the end of a phase are sensible
 
 

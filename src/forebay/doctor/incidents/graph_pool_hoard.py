@@ -11,8 +11,10 @@ from forebay.doctor.cause import cause_of
 from forebay.doctor.evidence import Evidence
 from forebay.doctor.saying import found, sized
 from forebay.finding import Finding
+from forebay.tape import Sees
 
 NAME = "graph-pool-hoard"
+NEEDS = frozenset({Sees.SEGMENTS})
 _SHARE, _LEAST = 0.2, 32 << 20  # of reserved, and bytes
 
 

@@ -9,8 +9,10 @@ from forebay.doctor.cause import cause_of
 from forebay.doctor.evidence import Evidence
 from forebay.doctor.saying import found, sized
 from forebay.finding import Finding
+from forebay.tape import Sees
 
 NAME = "impossible-request"
+NEEDS = frozenset[Sees]()
 
 
 def judge(e: Evidence) -> Finding | None:

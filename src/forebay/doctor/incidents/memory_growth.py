@@ -11,11 +11,13 @@ from forebay._core.allocator import Step
 from forebay.doctor.evidence import Evidence
 from forebay.doctor.saying import found, sized
 from forebay.finding import Finding
-from forebay.whatif.steps import freed_at_request
+from forebay.tape import Kind, Sees
+from forebay.whatif.steps import first_steps, freed_at_request
 
 NAME = "memory-growth"
+NEEDS = frozenset({Sees.ALLOCS})
 _WINDOWS, _WARM = 16, 0.2  # windows of the history after its first fifth
-_CHURN, _RISE = 4.0, 0.1  # allocated in all against the peak: it iterates; the rise against the peak
+_CHURN, _RISE = 4.0, 0.1  # allocated in all against the peak: it iterates, if no region says so; the rise against the peak
 
 
 def judge(e: Evidence) -> Finding | None:
@@ -23,23 +25,29 @@ def judge(e: Evidence) -> Finding | None:
     if e.run is None or len(e.run.steps.step) < 200:
         return None
     steps = freed_at_request(e.run.steps)  # what waits for an event was let go: deferred frees are another matter
+    steps = first_steps(steps, 1 + int(np.flatnonzero(steps.step == int(Step.alloc)).max(initial=-1)))  # not the program's end
     live = steps.requested_live()
     peak, churn = int(live.max()), int(steps.bytes[steps.step == int(Step.alloc)].sum())
     floors = np.array([part.min() for part in np.array_split(live[int(len(live) * _WARM) :], _WINDOWS)])
     rise = int(floors[-1] - floors[0])
-    if churn < _CHURN * peak or rise < _RISE * peak or (np.diff(floors) > 0).sum() < 0.9 * (_WINDOWS - 1):
+    if (
+        (churn < _CHURN * peak and not _told_iterations(e))
+        or rise < _RISE * peak
+        or (np.diff(floors) > 0).sum() < 0.9 * (_WINDOWS - 1)
+    ):
         return None
-    kept = np.ones(len(steps.site), bool)
+    alloc = steps.step == int(Step.alloc)
+    kept = np.zeros(len(steps.site), bool)
+    kept[steps.handle[alloc & (np.arange(len(live)) >= int(len(live) * _WARM))]] = True
     kept[steps.handle[np.isin(steps.step, (int(Step.free), int(Step.request)))]] = False
     size = np.zeros(len(steps.site))
-    alloc = steps.step == int(Step.alloc)
     size[steps.handle[alloc]] = steps.bytes[alloc]
     held = np.bincount(steps.site[kept], weights=size[kept], minlength=1)
-    worst = [int(s) for s in np.argsort(held)[::-1][:3] if held[s] > 0]
+    worst = [int(s) for s in np.argsort(held)[::-1] if held[s] > 0]
     return found(
         NAME,
         f"what stays live grew by {sized(rise)} over the last {1 - _WARM:.0%} of the history, to {sized(int(floors[-1]))}; one site holds "
-        f"{sized(int(held.max()))} that it never freed",
+        f"{sized(int(held.max()))} of it",
         "find who keeps the blocks of these sites: a list of tensors that still carry their graph, a cache without a limit",
         certain=e.tape is not None and int(held.max()) >= rise // 2,
         sites=e.sites(worst),
@@ -47,3 +55,8 @@ def judge(e: Evidence) -> Finding | None:
         floor_bytes=int(floors[-1]),
         held_by_one_site_bytes=int(held.max()),
     )
+
+
+def _told_iterations(e: Evidence) -> bool:
+    """Whether regions of the program say that it went round at least twice in each window."""
+    return e.tape is not None and Sees.ITERATIONS in e.tape.sees and len(e.tape.where(Kind.region_begin)) >= 2 * _WINDOWS

@@ -9,8 +9,10 @@ from forebay.doctor.cause import cause_of
 from forebay.doctor.evidence import Evidence
 from forebay.doctor.saying import found, sized
 from forebay.finding import Finding
+from forebay.tape import Sees
 
 NAME = "outside-allocator"
+NEEDS = frozenset[Sees]()
 
 
 def judge(e: Evidence) -> Finding | None:
@@ -18,15 +20,16 @@ def judge(e: Evidence) -> Finding | None:
     cause = cause_of(e)
     if cause is None or cause.name != NAME:
         return None
-    held = (e.total or 0) - (e.free or 0) - (e.reserved or 0)
+    held = (e.total or 0) - (e.free or 0) - (e.held.reserved or 0)
+    ours = sized(e.held.reserved)
     return found(
         NAME,
-        f"{sized(e.request)} were refused: of {sized(e.total)} this allocator holds {sized(e.reserved)}, {sized(held)} is held by others",
+        f"{sized(e.request)} were refused: of {sized(e.total)} this allocator holds {ours}, {sized(held)} is held by others",
         "run `nvidia-smi` to see the processes; stop or move them, and leave room for contexts, libraries and graphs",
         certain=cause.certain,
         request_bytes=e.request,
         total_bytes=e.total,
-        reserved_bytes=e.reserved,
+        reserved_bytes=e.held.reserved,
         held_by_others_bytes=held,
         other_processes_bytes=e.others,
         outside_pools_bytes=e.outside,

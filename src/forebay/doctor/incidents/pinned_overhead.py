@@ -10,8 +10,10 @@ from forebay.doctor.cause import cause_of
 from forebay.doctor.evidence import Evidence
 from forebay.doctor.saying import found, sized
 from forebay.finding import Finding
+from forebay.tape import Sees
 
 NAME = "pinned-overhead"
+NEEDS = frozenset[Sees]()
 _WASTE = 1.25  # pinned against requested
 
 

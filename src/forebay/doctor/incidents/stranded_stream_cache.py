@@ -10,8 +10,10 @@ from forebay.doctor.cause import cause_of
 from forebay.doctor.evidence import Evidence
 from forebay.doctor.saying import found, sized
 from forebay.finding import Finding
+from forebay.tape import Sees
 
 NAME = "stranded-stream-cache"
+NEEDS = frozenset({Sees.SEGMENTS})
 _SHARE, _LEAST = 0.2, 32 << 20  # of reserved, and bytes
 
 
@@ -31,13 +33,13 @@ def judge(e: Evidence) -> Finding | None:
     )
     return found(
         NAME,
-        f"{sized(e.elsewhere)} of {sized(e.reserved)} reserved lie idle on other streams; stream {name} alone caches "
+        f"{sized(e.elsewhere)} of {sized(e.held.reserved)} reserved lie idle on other streams; stream {name} alone caches "
         f"{sized(share.releasable + share.stranded)}",
         "allocate on the stream that uses the memory; drain one-shot streams and call empty_cache once after them",
         certain=True,
         events=[e.row] if e.row is not None else [],
         elsewhere_bytes=e.elsewhere,
-        reserved_bytes=e.reserved,
+        reserved_bytes=e.held.reserved,
         releasable_bytes=e.releasable,
         request_bytes=e.request,
     )

@@ -10,8 +10,10 @@ from forebay.doctor.cause import cause_of
 from forebay.doctor.evidence import Evidence
 from forebay.doctor.saying import found, sized
 from forebay.finding import Finding
+from forebay.tape import Sees
 
 NAME = "unknown"
+NEEDS = frozenset[Sees]()
 _TORCH = "record the heap: torch.cuda.memory._record_memory_history(), then torch.cuda.memory._dump_snapshot(FILE) at the error"
 _OTHER = "look at the card while it runs: nvidia-smi --query-gpu=memory.used,memory.total --query-compute-apps=pid,used_memory --format=csv"
 

@@ -1,0 +1,67 @@
+"""line_evidence: the evidence in one out-of-memory line of a log: what it states, and what follows from that by arithmetic.
+
+A tape's evidence is heap_evidence.py's.
+"""
+
+from __future__ import annotations
+
+from forebay.doctor.evidence import Evidence, Held
+from forebay.sources.log_text import OutOfMemory
+
+__all__ = ["from_line"]
+
+
+def from_line(found: OutOfMemory) -> Evidence:
+    """The evidence in one line of a log. A process that is shown by its number only (in a container) is this one where its bytes are
+    nearest to what the allocator holds."""
+
+    def stated(name: str) -> int | None:
+        value = found.figures.get(name)
+        return value if isinstance(value, int) else None
+
+    allocated, idle = stated("allocated_bytes"), stated("reserved_unallocated_bytes")
+    reserved = _first(stated("reserved_total_bytes"), stated("pool_current_bytes"), stated("allocator_bytes"))
+    if reserved is None and allocated is not None:
+        reserved = allocated + (idle or 0) + (stated("other_bytes") or 0)
+    if idle is None and reserved is not None and allocated is not None:
+        idle = max(0, reserved - allocated)
+    others, process = _processes(found, reserved)
+    total, used, beyond = stated("total_bytes"), stated("used_bytes"), stated("exceeded_bytes")
+    rest = total - used if total is not None and used is not None and beyond is None else None
+    if reserved is None and found.framework == "vllm":
+        reserved = 0  # it refused before it had taken anything
+    return Evidence(
+        device=stated("device") or 0,
+        framework=found.framework,
+        refused=True,
+        # A compiler says what it needs in all, a server what it wants for its cache: what is beyond is the request.
+        request=_first(stated("tried_bytes"), beyond, stated("desired_bytes"), stated("kv_needed_bytes")),
+        request_signed=stated("tried_bytes_signed"),
+        free=_first(stated("free_bytes"), rest, stated("kv_available_bytes"), 0 if beyond is not None else None),
+        total=total if beyond is None else None,
+        allowed=_first(stated("allowed_bytes"), stated("limit_bytes"), stated("pool_max_bytes")),
+        reserved=reserved,
+        allocated=allocated,
+        idle=idle,
+        held=Held(reserved, allocated, idle, None),
+        private=stated("private_pool_bytes"),
+        others=others,
+        outside=max(0, process - reserved) if process is not None and reserved is not None else None,
+        host_call=found.framework in ("pinned-host", "tensorflow-host", "pytorch-cpu"),
+    )
+
+
+def _first(*values: int | None) -> int | None:
+    return next((value for value in values if value is not None), None)
+
+
+def _processes(found: OutOfMemory, reserved: int | None) -> tuple[int | None, int | None]:
+    """Bytes of other processes together, and of this one."""
+    process = found.figures.get("process_bytes")
+    told = [size for _, size in found.other_processes if size is not None]
+    if isinstance(process, int):
+        return sum(told), process
+    if "process_bytes" in found.figures or not told or reserved is None:
+        return (sum(told) if told else None), None
+    mine = min(told, key=lambda size: abs(size - reserved))
+    return sum(told) - mine, mine
