@@ -39,6 +39,8 @@ namespace nb = nanobind;
 FOREBAY_HANDLE(StreamHandle);
 FOREBAY_HANDLE(EventHandle);
 FOREBAY_HANDLE(FrameHandle);
+FOREBAY_HANDLE(GraphHandle);
+FOREBAY_HANDLE(ExecutableHandle);
 
 namespace forebay {
 namespace {
@@ -46,9 +48,12 @@ namespace {
 using Open = nb::call_guard<Leaving>;
 
 std::string shown(std::uint64_t v) { return std::to_string(v); }
-std::string shown(StreamHandle h) { return std::to_string(h.value); }
-std::string shown(EventHandle h) { return std::to_string(h.value); }
-std::string shown(FrameHandle h) { return std::to_string(h.value); }
+template <class Handle>
+  requires requires(Handle h) { h.value; }
+std::string shown(Handle h) {
+  return std::to_string(h.value);
+}
+std::string shown(CaptureMode m) { return std::to_string(static_cast<int>(m)); }
 std::string shown(StreamKind k) { return k == StreamKind::blocking ? "blocking" : "nonblocking"; }
 
 template <class... A>
@@ -106,6 +111,15 @@ void bind_port(nb::class_<Driver>& c) {
   FOREBAY_BIND(event_query, "device", "event");
   FOREBAY_BIND(copy, "device", "to", "from_", "bytes", "stream");
   FOREBAY_BIND(memset, "device", "to", "value", "bytes", "stream");
+  FOREBAY_BIND(capture_begin, "device", "stream", "mode");
+  FOREBAY_BIND(capture_end, "device", "stream");
+  FOREBAY_BIND(capture_info, "device", "stream");
+  FOREBAY_BIND(exchange_capture_mode, "mode");
+  FOREBAY_BIND(graph_nodes, "device", "graph");
+  FOREBAY_BIND(graph_instantiate, "device", "graph");
+  FOREBAY_BIND(graph_launch, "device", "executable", "stream");
+  FOREBAY_BIND(graph_destroy, "device", "graph");
+  FOREBAY_BIND(executable_destroy, "device", "executable");
 }
 
 void require(Call call, Status status, int device) {
@@ -236,6 +250,18 @@ void bind_values(nb::module_& m) {
   nb::enum_<StreamKind>(m, "StreamKind", "Whether a stream joins its device's legacy default stream.")
       .value("blocking", StreamKind::blocking)
       .value("nonblocking", StreamKind::nonblocking);
+  nb::enum_<CaptureMode>(m, "CaptureMode", "Whose unsafe calls a capture forbids, or which captures a thread heeds.")
+      .value("global_", CaptureMode::global)
+      .value("thread_local", CaptureMode::thread_local_)
+      .value("relaxed", CaptureMode::relaxed);
+  nb::enum_<CaptureStatus>(m, "CaptureStatus",
+                           "Whether a stream takes part in a capture, and whether that can still end well.")
+      .value("none", CaptureStatus::none)
+      .value("active", CaptureStatus::active)
+      .value("invalidated", CaptureStatus::invalidated);
+  nb::class_<CaptureInfo>(m, "CaptureInfo", "The capture that a stream takes part in; `id` is 0 for none.")
+      .def_ro("status", &CaptureInfo::status)
+      .def_ro("id", &CaptureInfo::id);
   nb::class_<DeviceFacts>(m, "DeviceFacts", "What a device is; figures in bytes.")
       .def_ro("total_bytes", &DeviceFacts::total_bytes)
       .def_ro("granularity", &DeviceFacts::granularity)
@@ -252,7 +278,9 @@ void bind_values(nb::module_& m) {
       .def_ro("mappings", &Account::mappings)
       .def_ro("streams", &Account::streams)
       .def_ro("events", &Account::events)
-      .def_ro("backlog", &Account::backlog);
+      .def_ro("backlog", &Account::backlog)
+      .def_ro("graphs", &Account::graphs)
+      .def_ro("executables", &Account::executables);
 }
 
 void bind_drivers(nb::module_& m) {

@@ -15,7 +15,9 @@ namespace forebay {
   X(reserve_range) X(release_range) X(create) X(release) X(map) X(set_access) X(unmap) \
   X(stream_create) X(stream_destroy) X(stream_id) X(stream_capturing) X(stream_sync) X(stream_query) X(stream_wait) \
   X(device_sync) X(event_create) X(event_destroy) X(event_record) X(event_sync) X(event_query) \
-  X(copy) X(upload) X(download) X(memset) X(host_func) X(launch)
+  X(copy) X(upload) X(download) X(memset) X(host_func) X(launch) \
+  X(capture_begin) X(capture_end) X(capture_info) X(exchange_capture_mode) X(graph_nodes) X(graph_instantiate) \
+  X(graph_launch) X(graph_destroy) X(executable_destroy)
 // clang-format on
 
 enum class Call : std::uint8_t {

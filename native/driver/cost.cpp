@@ -10,7 +10,8 @@ constexpr std::uint64_t kMiB = 1u << 20, kGiB = 1u << 30;
 constexpr std::int64_t kUs = 1000, kMs = 1000 * kUs;
 
 // Source: the guide's table (driver malloc 10-50 us, free = device sync, launch 5-10 us, pinned alloc milliseconds,
-// pool hit 100 ns). Where it is silent: mapping calls as measured on the H200 below, a PCIe 4 link and HBM2e's rate.
+// pool hit 100 ns). Where it is silent: mapping calls as measured on the H200 below, a PCIe 4 link and HBM2e's rate;
+// captures as measured on the H200, but for the launch of a graph, which is one launch.
 Costs guide() {
   return {.malloc = {{512, 10 * kUs}, {2 * kMiB, 20 * kUs}, {512 * kMiB, 50 * kUs}},
           .free = 10 * kUs,
@@ -30,6 +31,12 @@ Costs guide() {
           .sync = 5 * kUs,
           .stream_create = 10 * kUs,
           .event_create = kUs,
+          .capture_begin = 390,
+          .capture_node = 500,
+          .capture_end = {{1, 180}, {100, 2200}, {1000, 34600}},
+          .graph_instantiate = {{1, 5800}, {100, 154 * kUs}, {1000, 1772 * kUs}},
+          .executable_destroy = {{1, 3300}, {100, 37300}, {1000, 421 * kUs}},
+          .graph_launch = 7 * kUs,
           .pool_hit = 100,
           .kernel = 10 * kUs,
           .device_bytes_per_us = 1'500'000,
@@ -51,6 +58,7 @@ Costs h200() {
   c.set_access = 22800;
   c.unmap = 14500;
   c.launch = 3500;
+  c.graph_launch = {{1, 2080}, {100, 2390}, {300, 3250}, {1000, 5430}};
   c.sync = 9700;
   c.device_bytes_per_us = 2'000'000;
   c.host_bytes_per_us = 55'000;

@@ -11,8 +11,8 @@
 
 namespace forebay {
 
-// Nanoseconds by bytes: straight lines between points in rising order of bytes, flat before the first and after the
-// last.
+// Nanoseconds by bytes, or by nodes of a graph: straight lines between points in rising order of bytes, flat before the
+// first and after the last.
 class Curve {
  public:
   struct Point {
@@ -32,6 +32,8 @@ struct Costs {
   Curve malloc, free, host_alloc, host_free;
   Curve reserve_range, release_range, create, release, map, set_access, unmap;
   std::int64_t launch, record, wait, query, sync, stream_create, event_create;
+  std::int64_t capture_begin, capture_node;  // a node: what its launch costs inside a capture
+  Curve capture_end, graph_instantiate, executable_destroy, graph_launch;  // by nodes
   std::int64_t pool_hit;  // for whoever charges a pool's hit to the clock (SimDriver::spend)
   // On the device's.
   std::int64_t kernel;               // a launch that states no cost

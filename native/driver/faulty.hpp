@@ -137,6 +137,33 @@ class FaultyDriver final : public Driver {
   Status launch(int device, StreamHandle stream, Work work) override {
     return made(Call::launch, [&] { return next_.launch(device, stream, std::move(work)); });
   }
+  Status capture_begin(int device, StreamHandle stream, CaptureMode mode) override {
+    return made(Call::capture_begin, [&] { return next_.capture_begin(device, stream, mode); });
+  }
+  Result<GraphHandle> capture_end(int device, StreamHandle stream) override {
+    return made(Call::capture_end, [&] { return next_.capture_end(device, stream); });
+  }
+  Result<CaptureInfo> capture_info(int device, StreamHandle stream) override {
+    return made(Call::capture_info, [&] { return next_.capture_info(device, stream); });
+  }
+  Result<CaptureMode> exchange_capture_mode(CaptureMode mode) override {
+    return made(Call::exchange_capture_mode, [&] { return next_.exchange_capture_mode(mode); });
+  }
+  Result<std::uint64_t> graph_nodes(int device, GraphHandle graph) override {
+    return made(Call::graph_nodes, [&] { return next_.graph_nodes(device, graph); });
+  }
+  Result<ExecutableHandle> graph_instantiate(int device, GraphHandle graph) override {
+    return made(Call::graph_instantiate, [&] { return next_.graph_instantiate(device, graph); });
+  }
+  Status graph_launch(int device, ExecutableHandle executable, StreamHandle stream) override {
+    return made(Call::graph_launch, [&] { return next_.graph_launch(device, executable, stream); });
+  }
+  Status graph_destroy(int device, GraphHandle graph) override {
+    return made(Call::graph_destroy, [&] { return next_.graph_destroy(device, graph); });
+  }
+  Status executable_destroy(int device, ExecutableHandle executable) override {
+    return made(Call::executable_destroy, [&] { return next_.executable_destroy(device, executable); });
+  }
   std::optional<WorkTimes> work_times() override { return next_.work_times(); }
   bool watch(const std::shared_ptr<Watch>& watch) override { return next_.watch(watch); }
 

@@ -20,6 +20,8 @@ void PoolRows::write(const Row& row) {
   else
     out.stream = driver_.stream_number(device_, std::uint64_t{row.stream});
   if (row.kind == Kind::oom) out.seq = next_seq(), out.known |= bit(Column::seq);
+  if (row.known & bit(Column::capture))
+    out.capture = driver_.capture_number(device_, std::uint64_t{row.stream}).value_or(row.capture);
   to->write(out);
   if (row.kind == Kind::oom) tell_room(*to, out);
 }
@@ -78,6 +80,18 @@ std::uint32_t TapedDriver::stream_number(int device, std::uint64_t id) {
   const auto made = facts_.find(id);
   const StreamHandle handle = made == facts_.end() ? defaults_[id] : StreamHandle{made->second.handle.value_or(0)};
   return define_stream(*to, device, handle, id);
+}
+
+std::optional<std::uint32_t> TapedDriver::capture_number(int device, std::uint64_t id) {
+  StreamHandle handle;
+  {
+    const std::lock_guard hold(lock_);
+    const auto made = facts_.find(id);
+    handle = made == facts_.end() ? defaults_[id] : StreamHandle{made->second.handle.value_or(0)};
+  }
+  Row row{};
+  on_capture(row, device, handle);
+  return row.known & bit(Column::capture) ? std::optional(row.capture) : std::nullopt;
 }
 
 Result<std::uint64_t> TapedDriver::stream_id(int device, StreamHandle stream) {

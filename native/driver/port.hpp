@@ -15,6 +15,20 @@
 //  - `free`, `host_free` wait for the device's earlier work; `unmap` and `release` wait for nothing: the caller knows
 //    that no work still touches the bytes.
 //  - After a sticky error every call answers that error and changes nothing.
+//  - Between `capture_begin` and `capture_end` what goes into a stream, and into streams that wait there for an event
+//    recorded there, is noted and not run; what the host may not do meanwhile is Note [What a capture forbids]. A
+//    driver that captures nothing leaves these calls as they are: `not_supported`.
+//
+// Note [What a capture forbids], as an H200 answered (benchmarks/results/{calls,capture}-h200.json). `malloc`, `free`,
+// `host_alloc`, `host_free`, `graph_instantiate`, `executable_destroy`, and syncs and queries of what takes no part are
+// *unsafe*: `capture_unsupported` on the thread of a capture that is not relaxed, and on every thread during a global
+// one, save for a thread that exchanged its mode (to thread_local: others' captures do not count; to relaxed: none).
+// Whatever the mode: `stream_sync`, `stream_query`, `stream_id` of a stream that takes part, `graph_launch` into it and
+// `device_sync` answer `capture_unsupported`; syncs and queries of an event recorded in a capture `captured_event`; a
+// wait for an event recorded outside `capture_isolation`, in another capture `capture_merge`; anything on the legacy
+// stream while a blocking stream takes part `capture_implicit`, as does its wait for a captured event. Each of these
+// invalidates the captures that forbid it: work, records and waits there answer `capture_invalidated` from then on, and
+// so does the end. Mapping calls, and making streams and events, are always legal.
 #pragma once
 
 #include <cstdint>
@@ -47,11 +61,28 @@ struct FrameHandle {
   std::uint64_t value = 0;
   auto operator<=>(const FrameHandle&) const = default;
 };
+struct GraphHandle {
+  std::uint64_t value = 0;
+  auto operator<=>(const GraphHandle&) const = default;
+};
+struct ExecutableHandle {
+  std::uint64_t value = 0;
+  auto operator<=>(const ExecutableHandle&) const = default;
+};
 
 // The handles that every device has: 0 and 1 are its legacy default stream, 2 is the calling thread's default stream.
 inline constexpr StreamHandle kLegacyStream{1}, kPerThreadStream{2};
 
 enum class StreamKind : std::uint8_t { blocking, nonblocking };
+
+// Whose unsafe calls a capture forbids (every thread's, its own thread's, nobody's); a thread's own mode says which
+// captures it heeds. The numbers are CUDA's.
+enum class CaptureMode : std::uint8_t { global, thread_local_, relaxed };
+enum class CaptureStatus : std::uint8_t { none, active, invalidated };
+struct CaptureInfo {
+  CaptureStatus status = CaptureStatus::none;
+  std::uint64_t id = 0;  // unique for the process's life; 0: none
+};
 
 struct DeviceFacts {
   std::uint64_t total_bytes = 0;
@@ -129,11 +160,38 @@ class Driver {
                                       StreamHandle stream) = 0;
   [[nodiscard]] virtual Status host_func(int device, StreamHandle stream, std::function<void()> function) = 0;
 
+  // Captures and graphs. `capture_begin` is refused on the legacy stream (`capture_unsupported`) and on a stream that
+  // takes part already (`illegal_state`, harmless). `capture_end` is for the stream that began (another one:
+  // `capture_unmatched`, which invalidates) and, but for a relaxed one, its thread (`capture_wrong_thread`, which ends
+  // it). Work that the stream was not made to wait for is `capture_unjoined`; after any answer but `illegal_state` and
+  // `capture_unmatched` the capture is over. A graph may be empty. An executable needs its graph no more; its launches
+  // come after one another, and it may be destroyed while one runs. `upload` and `download` in a capture keep the host
+  // pointer: each launch reads or writes there.
+  [[nodiscard]] virtual Status capture_begin(int /*device*/, StreamHandle /*stream*/, CaptureMode /*mode*/) {
+    return Status::not_supported;
+  }
+  virtual Result<GraphHandle> capture_end(int /*device*/, StreamHandle /*stream*/) { return Status::not_supported; }
+  virtual Result<CaptureInfo> capture_info(int /*device*/, StreamHandle /*stream*/) { return Status::not_supported; }
+  // The calling thread's mode from now on; answers the one it had. A thread begins in `global`.
+  virtual Result<CaptureMode> exchange_capture_mode(CaptureMode /*mode*/) { return Status::not_supported; }
+  virtual Result<std::uint64_t> graph_nodes(int /*device*/, GraphHandle /*graph*/) { return Status::not_supported; }
+  virtual Result<ExecutableHandle> graph_instantiate(int /*device*/, GraphHandle /*graph*/) {
+    return Status::not_supported;
+  }
+  [[nodiscard]] virtual Status graph_launch(int /*device*/, ExecutableHandle /*executable*/, StreamHandle /*stream*/) {
+    return Status::not_supported;
+  }
+  [[nodiscard]] virtual Status graph_destroy(int /*device*/, GraphHandle /*graph*/) { return Status::not_supported; }
+  [[nodiscard]] virtual Status executable_destroy(int /*device*/, ExecutableHandle /*executable*/) {
+    return Status::not_supported;
+  }
+
   // Work whose code is ours: `not_supported` where the device runs only its own code.
   [[nodiscard]] virtual Status launch(int /*device*/, StreamHandle /*stream*/, Work /*work*/) {
     return Status::not_supported;
   }
-  // Of the work that this thread issued last, where the driver knows them at the issue.
+  // Of the work that this thread issued last, where the driver knows them at the issue: of a node of a capture it does
+  // not.
   virtual std::optional<WorkTimes> work_times() { return std::nullopt; }
   // From now on the watch hears of all work, for as long as it lives. False: this driver does not know its work.
   virtual bool watch(const std::shared_ptr<Watch>& /*watch*/) { return false; }

@@ -110,7 +110,9 @@ Account SimDriver::account(int device) {
           .mappings = d.memory.mappings(),
           .streams = d.streams.size() - d.free_streams.size(),
           .events = d.events.size() - d.free_events.size(),
-          .backlog = backlog_.size()};
+          .backlog = backlog_.size(),
+          .graphs = graphs_.size(),
+          .executables = executables_.size()};
 }
 
 // ---- memory
@@ -118,6 +120,7 @@ Account SimDriver::account(int device) {
 Result<Address> SimDriver::malloc(int device, std::uint64_t bytes) {
   const Lock lock(lock_);
   if (const Status s = enter(device); s != Status::ok) return s;
+  if (const Status s = refuse_unsafe(); s != Status::ok) return s;
   charge(costs_.malloc, bytes);
   return devices_[device]->memory.malloc(bytes);
 }
@@ -127,6 +130,7 @@ Status SimDriver::free(int device, Address address) {
   if (const Status s = enter(device); s != Status::ok) return s;
   sim::Memory& memory = devices_[device]->memory;
   if (!memory.is_segment(address)) return Status::invalid_value;
+  if (const Status s = refuse_unsafe(); s != Status::ok) return s;
   if (const Status s = wait_for(lock, device, tails_of_device(device)); s != Status::ok) return s;
   const auto freed = memory.free(address);
   if (freed) charge(costs_.free, *freed);
@@ -137,6 +141,7 @@ Status SimDriver::free(int device, Address address) {
 Result<Address> SimDriver::host_alloc(std::uint64_t bytes) {
   const Lock lock(lock_);
   if (const Status s = enter_any(); s != Status::ok) return s;
+  if (const Status s = refuse_unsafe(); s != Status::ok) return s;
   charge(costs_.host_alloc, bytes);
   return pinned_.malloc(bytes);
 }
@@ -145,6 +150,7 @@ Status SimDriver::host_free(Address address) {
   Lock lock(lock_);
   if (const Status s = enter_any(); s != Status::ok) return s;
   if (!pinned_.is_segment(address)) return Status::invalid_value;
+  if (const Status s = refuse_unsafe(); s != Status::ok) return s;
   for (int d = 0; d < device_count(); ++d)
     if (const Status s = wait_for(lock, d, tails_of_device(d)); s != Status::ok) return s;
   const auto freed = pinned_.free(address);
@@ -301,9 +307,9 @@ bool SimDriver::watch(const std::shared_ptr<Watch>& watch) {
   return true;
 }
 
-std::shared_ptr<const Issued> SimDriver::told(const sim::Lane& lane, const Work& work) const {
+std::shared_ptr<const Issued> SimDriver::told(std::uint64_t stream, const Work& work) const {
   if (!watched_.load(std::memory_order_relaxed)) return nullptr;
-  return std::make_shared<const Issued>(Issued{work.name, work.uses, lane.id, Upkeep::now(), Caller::place()});
+  return std::make_shared<const Issued>(Issued{work.name, work.uses, stream, Upkeep::now(), Caller::place()});
 }
 
 template <class Tell>

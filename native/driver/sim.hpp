@@ -1,5 +1,6 @@
 // sim: the simulated driver. Devices with a capacity, memory that exists, streams, events and a virtual clock; legality
-// as the real driver has it. Bytes are sim_memory's, the choice of what runs next sim_schedule's, prices cost's.
+// as the real driver has it. Bytes are sim_memory's, the choice of what runs next sim_schedule's, what a capture
+// forbids and notes sim_capture's, prices cost's.
 //
 // Note [Work runs late]. Nothing runs at its issue. Virtual begin and end are known then (the latest of the host's
 // clock and the ends of what comes before, plus the cost), but the code runs when a wait demands it, when a query or a
@@ -28,10 +29,11 @@
 
 namespace forebay {
 
-// What lives on a device now; `pinned_bytes` is the whole driver's.
+// What lives on a device now; `pinned_bytes`, `backlog` and graphs are the whole driver's.
 struct Account {
   std::uint64_t used_bytes = 0, pinned_bytes = 0;
   std::size_t segments = 0, ranges = 0, frames = 0, mappings = 0, streams = 0, events = 0, backlog = 0;
+  std::size_t graphs = 0, executables = 0;  // likewise
 };
 
 class SimDriver final : public Driver {
@@ -83,6 +85,15 @@ class SimDriver final : public Driver {
   Status memset(int device, Address to, std::uint8_t value, std::uint64_t bytes, StreamHandle stream) override;
   Status host_func(int device, StreamHandle stream, std::function<void()> function) override;
   Status launch(int device, StreamHandle stream, Work work) override;
+  Status capture_begin(int device, StreamHandle stream, CaptureMode mode) override;
+  Result<GraphHandle> capture_end(int device, StreamHandle stream) override;
+  Result<CaptureInfo> capture_info(int device, StreamHandle stream) override;
+  Result<CaptureMode> exchange_capture_mode(CaptureMode mode) override;
+  Result<std::uint64_t> graph_nodes(int device, GraphHandle graph) override;
+  Result<ExecutableHandle> graph_instantiate(int device, GraphHandle graph) override;
+  Status graph_launch(int device, ExecutableHandle executable, StreamHandle stream) override;
+  Status graph_destroy(int device, GraphHandle graph) override;
+  Status executable_destroy(int device, ExecutableHandle executable) override;
   std::optional<WorkTimes> work_times() override;
   bool watch(const std::shared_ptr<Watch>& watch) override;
 
@@ -93,11 +104,13 @@ class SimDriver final : public Driver {
   struct HostThread {
     bool known = false;
     std::int64_t clock_ns = 0;
-    WorkTimes last;
+    CaptureMode mode = CaptureMode::global;
+    std::optional<WorkTimes> last;
   };
   struct Event {
     bool live = false;
-    ItemPtr record;  // the latest; none: never recorded
+    ItemPtr record;  // the latest; none: never recorded, or in a capture
+    sim::Part part;
   };
   struct Device {
     Device(int slot, std::uint64_t capacity) : memory(slot, capacity) {}
@@ -123,7 +136,7 @@ class SimDriver final : public Driver {
   void run(Lock& lock, std::size_t index);
   void stray(Lock& lock, sim::Point point);
   Status wait_for(Lock& lock, int device, const std::vector<ItemPtr>& targets);
-  std::shared_ptr<const Issued> told(const sim::Lane& lane, const Work& work) const;  // null: nobody wants to hear
+  std::shared_ptr<const Issued> told(std::uint64_t stream, const Work& work) const;  // null: nobody wants to hear
   template <class Tell>
   void tell(const std::shared_ptr<const Issued>& work, Tell how);
   void tell_issued(const std::shared_ptr<const Issued>& work);
@@ -137,9 +150,24 @@ class SimDriver final : public Driver {
   Event* event_of(int device, EventHandle event);
   std::vector<ItemPtr> tails_of_device(int device);
   std::vector<ItemPtr> tails_of(const sim::Lane& lane);
+  ItemPtr add(int device, std::uint64_t stream, Work work, std::span<const ItemPtr> after);
   ItemPtr put(const LanePtr& lane, Work work, const ItemPtr& also_after);
   bool complete(const std::vector<ItemPtr>& targets);
   Status issue(int device, StreamHandle stream, Work work);
+
+  // sim_capture.cpp: what captures forbid, and what they note. A refusal invalidates the captures that forbid the call.
+  using CapturePtr = std::shared_ptr<sim::Capture>;
+  Status refuse_unsafe();                       // of an unsafe call of this thread
+  Status refuse_asking(const sim::Lane& lane);  // of a sync or query of a stream
+  Status refuse_asking(const Event& event);     // of an event
+  Status refuse_device(int device);             // of a sync of all streams
+  Status refuse_legacy(const sim::Lane& lane);  // of anything put into the legacy stream
+  Status refuse_in(const sim::Lane& lane);      // of what may not be issued into a capture
+  bool blocking_captures(int device) const;
+  std::optional<Status> note(const LanePtr& lane, Work& work);  // as a node; none: the stream takes no part
+  std::optional<Status> note_wait(const LanePtr& lane, const Event& event);  // none: an ordinary wait
+  bool captures(int device, StreamHandle stream);
+  sim::Nodes finish(const CapturePtr& capture);  // what it noted
 
   const Costs costs_;
   const std::unique_ptr<sim::Schedule> schedule_;
@@ -150,6 +178,10 @@ class SimDriver final : public Driver {
   std::vector<std::unique_ptr<Device>> devices_;
   sim::Backlog backlog_;
   std::vector<HostThread> threads_;
+  std::vector<CapturePtr> captures_;  // under way
+  std::unordered_map<std::uint64_t, std::shared_ptr<const sim::Nodes>> graphs_;
+  std::unordered_map<std::uint64_t, sim::Executable> executables_;
+  std::uint64_t captures_made_ = 0, graphs_made_ = 0;
   std::uint64_t items_ = 0, lanes_ = 0;
   std::size_t running_ = 0;  // items whose code runs now: their views are out
   std::atomic<bool> watched_{false};

@@ -70,6 +70,7 @@ Result<StreamHandle> SimDriver::stream_create(int device, StreamKind kind, int p
 
 // Work that is in the stream still runs; device syncs and the legacy stream still count it.
 Status SimDriver::stream_destroy(int device, StreamHandle stream) {
+  sim::Nodes nodes;  // of a capture that goes with it; they go after the lock
   const Lock lock(lock_);
   if (const Status s = enter(device); s != Status::ok) return s;
   const LanePtr lane = lane_of(device, stream);
@@ -77,6 +78,8 @@ Status SimDriver::stream_destroy(int device, StreamHandle stream) {
   Device& d = *devices_[static_cast<std::size_t>(device)];
   const auto slot = static_cast<std::uint32_t>(stream.value - stream_value(device, 0));
   lane->open = false;
+  if (const CapturePtr capture = std::exchange(lane->part, {}).capture; capture && capture->origin == lane.get())
+    nodes = finish(capture);
   d.streams[slot] = nullptr;
   d.free_streams.push_back(slot);
   std::erase_if(d.lanes, [](const LanePtr& l) { return !l->open && l->idle(); });
@@ -88,14 +91,17 @@ Result<std::uint64_t> SimDriver::stream_id(int device, StreamHandle stream) {
   if (const Status s = enter(device); s != Status::ok) return s;
   const LanePtr lane = lane_of(device, stream);
   if (!lane) return Status::invalid_handle;
+  if (const Status s = refuse_in(*lane); s != Status::ok) return s;
   return lane->id;
 }
 
 Result<bool> SimDriver::stream_capturing(int device, StreamHandle stream) {
   const Lock lock(lock_);
   if (const Status s = enter(device); s != Status::ok) return s;
-  if (!lane_of(device, stream)) return Status::invalid_handle;
-  return false;
+  const LanePtr lane = lane_of(device, stream);
+  if (!lane) return Status::invalid_handle;
+  if (lane->kind == sim::LaneKind::legacy && blocking_captures(device)) return Status::capture_implicit;
+  return lane->part.capture != nullptr;
 }
 
 SimDriver::Event* SimDriver::event_of(int device, EventHandle event) {
@@ -115,7 +121,7 @@ Result<EventHandle> SimDriver::event_create(int device) {
   charge(costs_.event_create);
   Device& d = *devices_[static_cast<std::size_t>(device)];
   const std::uint32_t slot = take_slot(d.events, d.free_events);
-  d.events[slot] = {.live = true, .record = nullptr};
+  d.events[slot] = {.live = true, .record = nullptr, .part = {}};
   return EventHandle{event_value(device, slot)};
 }
 
@@ -153,24 +159,28 @@ std::vector<SimDriver::ItemPtr> SimDriver::tails_of(const sim::Lane& lane) {
   return tails;
 }
 
-SimDriver::ItemPtr SimDriver::put(const LanePtr& lane, Work work, const ItemPtr& also_after) {
+SimDriver::ItemPtr SimDriver::add(int device, std::uint64_t stream, Work work, std::span<const ItemPtr> after) {
   auto item = std::make_shared<sim::Item>();
-  item->seq = ++items_, item->device = lane->device, item->stream = lane->id;
+  item->seq = ++items_, item->device = device, item->stream = stream;
   item->begin_ns = me().clock_ns;
-  for (const ItemPtr& tail : tails_of(*lane)) sim::Backlog::order(tail, item);
-  sim::Backlog::order(also_after, item);
+  for (const ItemPtr& before : after) sim::Backlog::order(before, item);
   item->end_ns = item->begin_ns + work.cost_ns.value_or(0);
   me().last = {item->begin_ns, item->end_ns};
   item->work = std::move(work);
-  lane->tail = item;
   const bool mark = !item->work.run;
-  if (!mark) item->told = told(*lane, item->work);
+  if (!mark) item->told = told(stream, item->work);
   if (!mark && Upkeep::now() == 0) schedule_->issued(*item);  // a pool's checks do not count where work is counted
   if (mark && item->before == 0 && item->end_ns <= me().clock_ns && schedule_->marks_complete_at_issue())
     item->done = true;
   else
     backlog_.put(item);
   return item;
+}
+
+SimDriver::ItemPtr SimDriver::put(const LanePtr& lane, Work work, const ItemPtr& also_after) {
+  std::vector<ItemPtr> after = tails_of(*lane);
+  after.push_back(also_after);
+  return lane->tail = add(lane->device, lane->id, std::move(work), after);
 }
 
 bool SimDriver::complete(const std::vector<ItemPtr>& targets) {
@@ -184,6 +194,7 @@ Status SimDriver::stream_sync(int device, StreamHandle stream) {
   if (const Status s = enter(device); s != Status::ok) return s;
   const LanePtr lane = lane_of(device, stream);
   if (!lane) return Status::invalid_handle;
+  if (const Status s = refuse_asking(*lane); s != Status::ok) return s;
   charge(costs_.sync);
   return wait_for(lock, device, tails_of(*lane));
 }
@@ -193,6 +204,7 @@ Result<bool> SimDriver::stream_query(int device, StreamHandle stream) {
   if (const Status s = enter(device); s != Status::ok) return s;
   const LanePtr lane = lane_of(device, stream);
   if (!lane) return Status::invalid_handle;
+  if (const Status s = refuse_asking(*lane); s != Status::ok) return s;
   charge(costs_.query);
   const auto targets = tails_of(*lane);
   stray(lock, sim::Point::query);
@@ -207,6 +219,7 @@ Status SimDriver::stream_wait(int device, StreamHandle stream, EventHandle event
   const Event* e = event_of(event);
   if (!lane || !e) return Status::invalid_handle;
   charge(costs_.wait);
+  if (const auto noted = note_wait(lane, *e)) return *noted;
   put(lane, {}, e->record);
   return Status::ok;
 }
@@ -214,6 +227,7 @@ Status SimDriver::stream_wait(int device, StreamHandle stream, EventHandle event
 Status SimDriver::device_sync(int device) {
   Lock lock(lock_);
   if (const Status s = enter(device); s != Status::ok) return s;
+  if (const Status s = refuse_device(device); s != Status::ok) return s;
   charge(costs_.sync);
   return wait_for(lock, device, tails_of_device(device));
 }
@@ -225,7 +239,10 @@ Status SimDriver::event_record(int device, EventHandle event, StreamHandle strea
   Event* e = event_of(device, event);
   if (!lane || !e) return Status::invalid_handle;
   charge(costs_.record);
-  e->record = put(lane, {}, nullptr);
+  if (const Status s = refuse_legacy(*lane); s != Status::ok) return s;
+  if (lane->part.capture && !lane->part.capture->valid) return Status::capture_invalidated;
+  e->part = lane->part;
+  e->record = e->part.capture ? nullptr : put(lane, {}, nullptr);
   return Status::ok;
 }
 
@@ -234,6 +251,7 @@ Status SimDriver::event_sync(int device, EventHandle event) {
   if (const Status s = enter(device); s != Status::ok) return s;
   const Event* e = event_of(event);
   if (!e) return Status::invalid_handle;
+  if (const Status s = refuse_asking(*e); s != Status::ok) return s;
   charge(costs_.sync);
   return e->record ? wait_for(lock, device, {e->record}) : Status::ok;
 }
@@ -243,6 +261,7 @@ Result<bool> SimDriver::event_query(int device, EventHandle event) {
   if (const Status s = enter(device); s != Status::ok) return s;
   const Event* e = event_of(event);
   if (!e) return Status::invalid_handle;
+  if (const Status s = refuse_asking(*e); s != Status::ok) return s;
   charge(costs_.query);
   if (!e->record) return true;
   const std::vector<ItemPtr> targets{e->record};
@@ -258,6 +277,7 @@ Status SimDriver::issue(int device, StreamHandle stream, Work work) {
   if (const Status s = enter(device); s != Status::ok) return s;
   const LanePtr lane = lane_of(device, stream);
   if (!lane) return Status::invalid_handle;
+  if (const auto noted = note(lane, work)) return *noted;
   charge(costs_.launch);
   stray(lock, sim::Point::issue);
   if (const Status s = enter(device); s != Status::ok) return s;
@@ -288,15 +308,20 @@ Status SimDriver::copy(int device, Address to, Address from, std::uint64_t bytes
 
 Status SimDriver::upload(int device, Address to, const void* from, std::uint64_t bytes, StreamHandle stream) {
   if (bytes == 0) return Status::ok;
+  Work work{
+      .name = "upload", .cost_ns = costs_.between(false, bytes), .uses = {use(to, bytes, Mode::write)}, .run = {}};
   const auto* first = static_cast<const unsigned char*>(from);
-  return issue(device, stream,
-               {.name = "upload",
-                .cost_ns = costs_.between(false, bytes),
-                .uses = {use(to, bytes, Mode::write)},
-                .run = [staged = std::vector<unsigned char>(first, first + bytes)](std::span<void* const> views) {
-                  std::memcpy(views[0], staged.data(), staged.size());
-                  return Status::ok;
-                }});
+  if (captures(device, stream))
+    work.run = [first, bytes](std::span<void* const> views) {
+      std::memcpy(views[0], first, bytes);
+      return Status::ok;
+    };
+  else
+    work.run = [staged = std::vector<unsigned char>(first, first + bytes)](std::span<void* const> views) {
+      std::memcpy(views[0], staged.data(), staged.size());
+      return Status::ok;
+    };
+  return issue(device, stream, std::move(work));
 }
 
 Status SimDriver::download(int device, void* to, Address from, std::uint64_t bytes, StreamHandle stream) {
@@ -306,17 +331,16 @@ Status SimDriver::download(int device, void* to, Address from, std::uint64_t byt
   if (const Status s = enter(device); s != Status::ok) return s;
   const LanePtr lane = lane_of(device, stream);
   if (!lane) return Status::invalid_handle;
+  Work work{.name = "download",
+            .cost_ns = costs_.between(false, bytes),
+            .uses = {use(from, bytes, Mode::read)},
+            .run = [to, bytes](std::span<void* const> views) {
+              std::memcpy(to, views[0], bytes);
+              return Status::ok;
+            }};
+  if (const auto noted = note(lane, work)) return *noted;
   charge(costs_.launch);
-  const ItemPtr item = put(lane,
-                           {.name = "download",
-                            .cost_ns = costs_.between(false, bytes),
-                            .uses = {use(from, bytes, Mode::read)},
-                            .run =
-                                [to, bytes](std::span<void* const> views) {
-                                  std::memcpy(to, views[0], bytes);
-                                  return Status::ok;
-                                }},
-                           nullptr);
+  const ItemPtr item = put(lane, std::move(work), nullptr);
   lock.unlock();
   tell_issued(item->told);
   lock.lock();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "driver/port.hpp"
+#include "driver/sim_capture.hpp"
 #include "driver/watch.hpp"
 
 namespace forebay::sim {
@@ -37,6 +38,7 @@ struct Lane {
   int priority = 0;
   bool open = true;  // its handle was not destroyed
   std::shared_ptr<Item> tail;
+  Part part;  // in a capture
 
   bool idle() const { return !tail || tail->done; }
   bool joins_legacy() const { return kind == LaneKind::blocking || kind == LaneKind::per_thread; }

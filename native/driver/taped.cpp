@@ -1,10 +1,8 @@
 #include "driver/taped.hpp"
 
-#include "driver/pool_made.hpp"
-#include "driver/watch.hpp"
+#include "driver/taped_rows.hpp"
 
 #include <array>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -14,16 +12,6 @@ namespace {
 
 thread_local std::string next_name;
 
-template <class R>
-Status status_of(const R& result) {
-  if constexpr (std::is_same_v<R, Status>)
-    return result;
-  else
-    return result.status();
-}
-
-void set(Row& row, Column column) { row.known |= bit(column); }
-
 Use pageable(const void* host, std::uint64_t bytes, Mode mode) {
   return {reinterpret_cast<std::uint64_t>(host), bytes, mode, Extent::exact, Space::pageable};
 }
@@ -32,119 +20,25 @@ Use pageable(const void* host, std::uint64_t bytes, Mode mode) {
 
 // ---- rows
 
-template <class Made, class Before, class After>
-auto TapedDriver::row(Kind kind, std::string_view name, Made&& made, Before&& before, After&& after)
-    -> decltype(made()) {
-  Recorder* const to = recorder();
-  if (to == nullptr) return made();
-  Row row{.kind = kind};
-  before(row);
-  row.time_ns = next_.now_ns();
-  row.seq = next_seq();
-  auto result = made();
-  if (kind == Kind::query) row.seq = next_seq();
-  row.span_ns = next_.now_ns() - row.time_ns;
-  row.status = static_cast<std::int32_t>(status_of(result));
-  row.thread = to->thread();
-  row.name = to->string(name);
-  row.known |= columns(Column::time_ns, Column::span_ns, Column::seq, Column::status, Column::thread, Column::name,
-                       Column::flags);
-  if (PoolMade::now()) row.flags |= kPoolMade;
-  after(row, result);
-  to->write(row);
-  return result;
-}
-
-template <class Made, class Before>
-auto TapedDriver::row(Kind kind, std::string_view name, Made&& made, Before&& before) -> decltype(made()) {
-  return row(kind, name, made, before, [](Row&, const auto&) {});
-}
-
-template <class Made>
-Status TapedDriver::work(Kind kind, std::string_view name, int device, StreamHandle stream, std::span<const Use> uses,
-                         Made&& made) {
-  if (Upkeep::now() != 0) return made();  // it would read as the program's own use of what was freed
-  const auto before = [&](Row& row) {
-    on_stream(row, device, stream);
-    row.uses = uses;
-    set(row, Column::uses);
-    if (kind == Kind::copy || kind == Kind::memset) row.size = uses.front().size, set(row, Column::size);
-  };
-  return row(kind, name, made, before, [&](Row& row, Status) {
-    for (const Use& use : uses)
-      if (use.space == Space::pageable && use.mode == Mode::write) row.flags |= kBlocking;
-    const auto times = next_.work_times();
-    if (!times || row.status != 0) return;
-    row.begin_ns = times->begin_ns, row.end_ns = times->end_ns;
-    row.known |= columns(Column::begin_ns, Column::end_ns);
-  });
-}
-
-void TapedDriver::on_device(Row& row, int device) {
-  const auto number = device_number(device);
-  if (!number) return;
-  row.device = *number;
-  set(row, Column::device);
-}
-
-void TapedDriver::on_stream(Row& row, int device, StreamHandle stream) {
-  on_device(row, device);
-  const auto id = next_.stream_id(device, stream);
-  Recorder* const to = recorder();
-  if (!id || to == nullptr) return;
-  const std::lock_guard hold(lock_);
-  row.stream = define_stream(*to, device, stream, *id);
-  set(row, Column::stream);
-}
-
 void TapedDriver::on_event(Row& row, EventHandle event) { on_ref(row, events_, event.value); }
 
 void TapedDriver::on_frame(Row& row, FrameHandle frame) { on_ref(row, frames_, frame.value); }
-
-void TapedDriver::on_ref(Row& row, Refs& refs, std::uint64_t handle) {
-  Recorder* const to = recorder();
-  if (to == nullptr) return;
-  const std::lock_guard hold(lock_);
-  const auto [at, fresh] = refs.try_emplace(handle, 0);
-  if (fresh) at->second = to->ref();
-  row.ref = at->second;
-  set(row, Column::ref);
-}
 
 void TapedDriver::of_bytes(Row& row, Address address, std::uint64_t bytes) {
   row.address = address, row.size = bytes;
   row.known |= columns(Column::address, Column::size);
 }
 
-// ---- numbers
-
 void TapedDriver::attach(Recorder* recorder) {
   const std::lock_guard hold(lock_);
   events_.clear(), frames_.clear(), streams_.clear();
+  captures_.clear(), graphs_.clear(), executables_.clear();
   first_device_.reset();
   attachment_.fetch_add(1, std::memory_order_acq_rel);
   recorder_.store(recorder, std::memory_order_release);
 }
 
 void TapedDriver::name_next_stream(std::string name) { next_name = std::move(name); }
-
-std::optional<std::int16_t> TapedDriver::number_of(Recorder& recorder, int device) {
-  if (!first_device_) first_device_ = recorder.devices(next_.device_count());
-  if (!first_device_) return std::nullopt;
-  return static_cast<std::int16_t>(*first_device_ + device);
-}
-
-std::uint32_t TapedDriver::define_stream(Recorder& recorder, int device, StreamHandle stream, std::uint64_t id) {
-  if (const auto known = streams_.find(id); known != streams_.end()) return known->second;
-  StreamFacts facts{
-      .name = "", .handle = stream.value, .context = {}, .device = device, .kind = {}, .priority = {}, .thread = {}};
-  if (const auto made = facts_.find(id); made != facts_.end()) facts = made->second;
-  facts.device = number_of(recorder, device).value_or(-1);
-  if (stream.value <= kLegacyStream.value) facts.name = "legacy", facts.kind = StreamClass::legacy;
-  if (stream == kPerThreadStream)
-    facts.name = "per-thread", facts.kind = StreamClass::per_thread, facts.thread = recorder.thread();
-  return streams_[id] = recorder.stream(facts);
-}
 
 void TapedDriver::keep_size(Address address, std::uint64_t bytes) {
   const std::lock_guard hold(lock_);
@@ -169,7 +63,7 @@ Use TapedDriver::use_of(Address address, std::uint64_t bytes, Mode mode) {
 Result<Address> TapedDriver::malloc(int device, std::uint64_t bytes) {
   const auto made = row(
       Kind::reserve, "cuMemAlloc", [&] { return next_.malloc(device, bytes); },
-      [&](Row& row) { on_device(row, device), row.size = bytes, set(row, Column::size); },
+      [&](Row& row) { on_device(row, device), row.size = bytes, taped::set(row, Column::size); },
       [&](Row& row, const Result<Address>& address) {
         if (address) of_bytes(row, *address, bytes);
       });
@@ -190,7 +84,7 @@ Status TapedDriver::free(int device, Address address) {
 Result<Address> TapedDriver::host_alloc(std::uint64_t bytes) {
   const auto made = row(
       Kind::pin, "cuMemHostAlloc", [&] { return next_.host_alloc(bytes); },
-      [&](Row& row) { row.size = bytes, set(row, Column::size); },
+      [&](Row& row) { row.size = bytes, taped::set(row, Column::size); },
       [&](Row& row, const Result<Address>& address) {
         if (address) of_bytes(row, *address, bytes);
       });
@@ -216,7 +110,7 @@ Status TapedDriver::host_free(Address address) {
 Result<FrameHandle> TapedDriver::create(int device, std::uint64_t bytes) {
   return row(
       Kind::reserve, "cuMemCreate", [&] { return next_.create(device, bytes); },
-      [&](Row& row) { on_device(row, device), row.size = bytes, set(row, Column::size); },
+      [&](Row& row) { on_device(row, device), row.size = bytes, taped::set(row, Column::size); },
       [&](Row& row, const Result<FrameHandle>& frame) {
         if (frame) on_frame(row, *frame);
       });
@@ -248,7 +142,7 @@ Status TapedDriver::unmap(int device, Address address, std::uint64_t bytes) {
 
 Result<StreamHandle> TapedDriver::stream_create(int device, StreamKind kind, int priority) {
   const auto keep = [&](StreamHandle stream) {
-    const auto id = next_.stream_id(device, stream);
+    const auto id = id_of(device, stream);
     const auto sort = kind == StreamKind::blocking ? StreamClass::blocking : StreamClass::nonblocking;
     StreamFacts facts{.name = std::exchange(next_name, {}),
                       .handle = stream.value,
@@ -274,12 +168,13 @@ Result<StreamHandle> TapedDriver::stream_create(int device, StreamKind kind, int
 }
 
 Status TapedDriver::stream_destroy(int device, StreamHandle stream) {
-  const auto id = next_.stream_id(device, stream);
+  const auto id = id_of(device, stream);
   const Status status = row(
       Kind::stream_destroy, "cuStreamDestroy", [&] { return next_.stream_destroy(device, stream); },
       [&](Row& row) { on_stream(row, device, stream); });
+  if (status == Status::ok) watch_.destroyed(device, stream);
   const std::lock_guard hold(lock_);
-  if (status == Status::ok && id) facts_.erase(*id), streams_.erase(*id);
+  if (status == Status::ok && id) facts_.erase(*id), streams_.erase(*id), ids_.erase(stream_key(device, stream));
   return status;
 }
 
@@ -310,9 +205,14 @@ Result<bool> TapedDriver::event_query(int device, EventHandle event) {
 }
 
 Status TapedDriver::stream_wait(int device, StreamHandle stream, EventHandle event) {
+  const auto made = [&] {
+    const Status status = next_.stream_wait(device, stream, event);
+    if (status == Status::ok) watch_.waited(device, stream, event);
+    return status;
+  };
   return row(
-      Kind::wait, "cuStreamWaitEvent", [&] { return next_.stream_wait(device, stream, event); },
-      [&](Row& row) { on_stream(row, device, stream), on_event(row, event); });
+      Kind::wait, "cuStreamWaitEvent", made, [&](Row& row) { on_stream(row, device, stream), on_event(row, event); },
+      [&](Row& row, Status) { on_capture(row, device, stream); });
 }
 
 Status TapedDriver::device_sync(int device) {
@@ -330,15 +230,21 @@ Result<EventHandle> TapedDriver::event_create(int device) {
 }
 
 Status TapedDriver::event_destroy(int device, EventHandle event) {
-  return row(
+  const Status status = row(
       Kind::event_destroy, "cuEventDestroy", [&] { return next_.event_destroy(device, event); },
       [&](Row& row) { on_event(row, event); });
+  if (status == Status::ok) watch_.destroyed(event);
+  return status;
 }
 
 Status TapedDriver::event_record(int device, EventHandle event, StreamHandle stream) {
-  return row(
-      Kind::record, "cuEventRecord", [&] { return next_.event_record(device, event, stream); },
-      [&](Row& row) { on_stream(row, device, stream), on_event(row, event); });
+  const auto made = [&] {
+    const Status status = next_.event_record(device, event, stream);
+    if (status == Status::ok) watch_.recorded(event, device, stream);
+    return status;
+  };
+  return row(Kind::record, "cuEventRecord", made,
+             [&](Row& row) { on_stream(row, device, stream), on_event(row, event); });
 }
 
 Status TapedDriver::event_sync(int device, EventHandle event) {
@@ -388,7 +294,7 @@ Status TapedDriver::launch(int device, StreamHandle stream, Work given) {
 void TapedDriver::host_access(const Use& use) {
   row(
       Kind::host_access, "", [] { return Status::ok; },
-      [&](Row& row) { row.uses = std::span(&use, 1), set(row, Column::uses); });
+      [&](Row& row) { row.uses = std::span(&use, 1), taped::set(row, Column::uses); });
 }
 
 }  // namespace forebay

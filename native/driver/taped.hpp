@@ -5,7 +5,8 @@
 // returned); the row is written when it returned. Names are CUDA's. Events, frames and segments get a `ref` that is
 // never used again, devices and streams an id of the tape; what was made before the recorder came gets its number at
 // first sight. The drivers of one recording share these numbers: none of their rows can be mistaken for another's.
-// Address ranges, access rights and questions about the device are no rows.
+// Address ranges, access rights and questions about the device are no rows. A row of a stream that takes part in a
+// capture names it; the launch of an executable that was made before the recorder came is incomplete.
 #pragma once
 
 #include <atomic>
@@ -15,8 +16,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 
+#include "driver/capture_watch.hpp"
 #include "driver/port.hpp"
 #include "tape/recorder.hpp"
 
@@ -36,6 +39,8 @@ class TapedDriver final : public Driver {
   // The id that rows on this stream carry, for whoever writes rows of their own; 0 while nothing is attached.
   std::uint32_t stream_number(int device, StreamHandle stream);
   std::uint32_t stream_number(int device, std::uint64_t id);  // by the driver's id
+  // The capture that a stream takes part in, by the driver's id of it; none while nothing is attached.
+  std::optional<std::uint32_t> capture_number(int device, std::uint64_t id);
   // Grows with every `attach`: numbers of another attachment mean nothing.
   std::uint64_t attachment() const { return attachment_.load(std::memory_order_acquire); }
   // The host reads or writes pinned bytes.
@@ -84,11 +89,24 @@ class TapedDriver final : public Driver {
   Status memset(int device, Address to, std::uint8_t value, std::uint64_t bytes, StreamHandle stream) override;
   Status host_func(int device, StreamHandle stream, std::function<void()> function) override;
   Status launch(int device, StreamHandle stream, Work work) override;
+  Status capture_begin(int device, StreamHandle stream, CaptureMode mode) override;
+  Result<GraphHandle> capture_end(int device, StreamHandle stream) override;
+  Result<CaptureInfo> capture_info(int device, StreamHandle stream) override {
+    return next_.capture_info(device, stream);
+  }
+  Result<CaptureMode> exchange_capture_mode(CaptureMode mode) override { return next_.exchange_capture_mode(mode); }
+  Result<std::uint64_t> graph_nodes(int device, GraphHandle graph) override { return next_.graph_nodes(device, graph); }
+  Result<ExecutableHandle> graph_instantiate(int device, GraphHandle graph) override;
+  Status graph_launch(int device, ExecutableHandle executable, StreamHandle stream) override;
+  Status graph_destroy(int device, GraphHandle graph) override;
+  Status executable_destroy(int device, ExecutableHandle executable) override;
   std::optional<WorkTimes> work_times() override { return next_.work_times(); }
   bool watch(const std::shared_ptr<Watch>& watch) override { return next_.watch(watch); }
 
  private:
   using Refs = std::unordered_map<std::uint64_t, std::uint32_t>;
+  using StreamKey = std::tuple<int, std::uint64_t, std::uint32_t>;  // device, handle, thread of a per-thread stream
+  static StreamKey stream_key(int device, StreamHandle stream);
 
   // Makes the call; while recording, `before` and `after` fill its row.
   template <class Made, class Before, class After>
@@ -104,6 +122,12 @@ class TapedDriver final : public Driver {
   void on_frame(Row& row, FrameHandle frame);
   void of_bytes(Row& row, Address address, std::uint64_t bytes);
   void on_ref(Row& row, Refs& refs, std::uint64_t handle);
+  void on_capture(Row& row, int device, StreamHandle stream);
+  void on_capture(Row& row, std::uint64_t capture);
+  std::optional<std::uint32_t> ref_of(Refs& refs, std::uint64_t handle);
+  Result<std::uint64_t> id_of(int device, StreamHandle stream);
+  template <class Destroy>
+  Status graph_row(std::string_view name, Refs& refs, std::uint64_t handle, Destroy&& destroy);
   std::optional<std::int16_t> number_of(Recorder& recorder, int device);
   std::uint32_t define_stream(Recorder& recorder, int device, StreamHandle stream, std::uint64_t id);
   void keep_size(Address address, std::uint64_t bytes);
@@ -113,13 +137,17 @@ class TapedDriver final : public Driver {
   Driver& next_;
   std::atomic<Recorder*> recorder_{nullptr};
   std::atomic<std::uint64_t> attachment_{0};
-  std::mutex lock_;                                           // of what follows
-  std::optional<std::int16_t> first_device_;                  // of this attachment, once a row needed it
-  Refs events_, frames_, streams_;                            // streams by the driver's id
-  std::unordered_map<std::uint64_t, StreamFacts> facts_;      // of the streams made here, by the driver's id
-  std::unordered_map<std::uint64_t, StreamHandle> defaults_;  // the default streams, by the driver's id
-  std::unordered_map<Address, std::uint64_t> sizes_;          // of segments and pinned allocations
+  std::mutex lock_;                                            // of what follows
+  std::optional<std::int16_t> first_device_;                   // of this attachment, once a row needed it
+  Refs events_, frames_, streams_;                             // streams by the driver's id
+  Refs captures_, graphs_, executables_;                       // captures by the watch's number
+  std::map<StreamKey, std::uint64_t> ids_;                     // of streams
+  std::unordered_map<std::uint64_t, std::uint64_t> ended_in_;  // by graph, the capture
+  std::unordered_map<std::uint64_t, StreamFacts> facts_;       // of the streams made here, by the driver's id
+  std::unordered_map<std::uint64_t, StreamHandle> defaults_;   // the default streams, by the driver's id
+  std::unordered_map<Address, std::uint64_t> sizes_;           // of segments and pinned allocations
   std::map<Address, std::uint64_t> pinned_;
+  CaptureWatch watch_;
 };
 
 }  // namespace forebay

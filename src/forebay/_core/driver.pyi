@@ -100,6 +100,35 @@ class StreamKind(enum.Enum):
 
     nonblocking = 1
 
+class CaptureMode(enum.Enum):
+    """
+    Whose unsafe calls a capture forbids, or which captures a thread heeds.
+    """
+
+    thread_local = 1
+
+    relaxed = 2
+
+class CaptureStatus(enum.Enum):
+    """
+    Whether a stream takes part in a capture, and whether that can still end well.
+    """
+
+    none = 0
+
+    active = 1
+
+    invalidated = 2
+
+class CaptureInfo:
+    """The capture that a stream takes part in; `id` is 0 for none."""
+
+    @property
+    def status(self) -> CaptureStatus: ...
+
+    @property
+    def id(self) -> int: ...
+
 class DeviceFacts:
     """What a device is; figures in bytes."""
 
@@ -150,6 +179,12 @@ class Account:
 
     @property
     def backlog(self) -> int: ...
+
+    @property
+    def graphs(self) -> int: ...
+
+    @property
+    def executables(self) -> int: ...
 
 class Driver:
     """
@@ -211,6 +246,24 @@ class Driver:
     def copy(self, device: int, to: int, from_: int, bytes: int, stream: int) -> None: ...
 
     def memset(self, device: int, to: int, value: int, bytes: int, stream: int) -> None: ...
+
+    def capture_begin(self, device: int, stream: int, mode: CaptureMode) -> None: ...
+
+    def capture_end(self, device: int, stream: int) -> int: ...
+
+    def capture_info(self, device: int, stream: int) -> CaptureInfo: ...
+
+    def exchange_capture_mode(self, mode: CaptureMode) -> CaptureMode: ...
+
+    def graph_nodes(self, device: int, graph: int) -> int: ...
+
+    def graph_instantiate(self, device: int, graph: int) -> int: ...
+
+    def graph_launch(self, device: int, executable: int, stream: int) -> None: ...
+
+    def graph_destroy(self, device: int, graph: int) -> None: ...
+
+    def executable_destroy(self, device: int, executable: int) -> None: ...
 
     def now_ns(self) -> int:
         """The calling thread's clock."""

@@ -83,6 +83,7 @@ EVENT = _everywhere("event", 907, "asks about an event whose record a capture ho
 ELAPSED = _everywhere("elapsed", 907, "asks about an event whose record a capture holds back", spares=True)
 DEVICE = _everywhere("device", 900, "covers every stream of the context, the capturing one too")
 LEGACY = _everywhere("legacy", 906, "would tie the legacy default stream to the blocking stream that captures")
+AGAIN = _everywhere("again", 401, "takes part in a capture already", spares=True)
 NEVER = _everywhere("never", 900, "has no place in a graph")
 
 

@@ -1,7 +1,7 @@
 """graphs: the calls on captures, graphs and code modules."""
 
 from forebay._core.tape import Kind
-from forebay.calls.entry import NEVER, NODE, UNSAFE, Condition, Place, Waits, family
+from forebay.calls.entry import AGAIN, NEVER, NODE, UNSAFE, Condition, Place, Waits, family
 
 _STREAM, _GRAPH, _MODULE, _LIBRARY = "Stream Management", "Graph Management", "Module Management", "Library Management"
 _NODES = """cuGraphAddKernelNode cuGraphAddMemcpyNode cuGraphAddMemsetNode cuGraphAddHostNode cuGraphAddChildGraphNode
@@ -14,16 +14,15 @@ GRAPHS = (
         "cuStreamBeginCapture cuStreamBeginCaptureToGraph cudaStreamBeginCapture cudaStreamBeginCaptureToGraph",
         Kind.capture_begin,
         place=Place.ARGUMENT,
-        inside=NEVER,
-        certain=False,
-        note="refused on the legacy default stream",
+        inside=AGAIN,
+        note="900 on the legacy default stream",
     ),
     *family(
         _STREAM,
         "cuStreamEndCapture cudaStreamEndCapture",
         Kind.capture_end,
         place=Place.ARGUMENT,
-        note="901 where the capture was invalidated before, 903 on another stream, 904 with unjoined work, 908 on another thread",
+        note="901 where it was invalidated, 903 on another stream, 904 with unjoined work, 908 on another thread, which ends it",
     ),
     *family(
         _STREAM,

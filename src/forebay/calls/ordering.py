@@ -15,9 +15,7 @@ ORDERING = (
         "cuStreamDestroy cudaStreamDestroy",
         Kind.stream_destroy,
         place=Place.ARGUMENT,
-        inside=NEVER,
-        certain=False,
-        note="measured only for a stream that does not capture; returns at once; the stream's resources go when its work is done",
+        note="returns at once; its resources go when its work is done; a capture that began on it goes with it",
     ),
     *family(
         _STREAM,

@@ -31,7 +31,7 @@ __all__ = ["own_files", "recording", "tape_when_recording"]
 # What a program on this runtime cannot hide, as long as it touches pinned memory through `SimDevice.host_access`.
 # The beginning only where no device held memory when it was entered. Not every reclaim: of a block that no other stream used there is no
 # row.
-_BLIND: Final = {Sees.RECLAIMS, Sees.SETTINGS, Sees.CAPTURES, Sees.GRAPHS, Sees.CAPACITY, Sees.BEGINNING}
+_BLIND: Final = {Sees.RECLAIMS, Sees.SETTINGS, Sees.CAPACITY, Sees.BEGINNING}
 _SEES: Final = frozenset(Sees) - _BLIND
 
 _lock = threading.Lock()
