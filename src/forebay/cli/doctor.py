@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -11,15 +14,15 @@ import click
 
 from forebay.cli.formats import format_option, show
 from forebay.cli.progress import progress
-from forebay.doctor import Diagnosis, diagnose, diagnose_line
+from forebay.doctor import Examined, examined, gravest, odd_one, trends, with_remedies
 from forebay.errors import BadInput
-from forebay.report import text
-from forebay.report.json import Doctor
-from forebay.sources import open_artifact
-from forebay.sources.log_text import CaptureError, first
+from forebay.report.doctor_text import doctor
+from forebay.report.json import Blind, Doctor
+from forebay.sources import log_text, open_artifact
+from forebay.tape import Tape
 
 _MOST_LOG: Final = 64 << 20  # bytes of a log that are read from standard input
-_NO_FAILURE: Final = "no out-of-memory error and no broken capture in this text: hand over the lines around the first error"
+_FEW: Final = 3  # artifacts that are read by this process alone
 
 
 @click.command("doctor")
@@ -27,87 +30,112 @@ _NO_FAILURE: Final = "no out-of-memory error and no broken capture in this text:
 @format_option
 @click.pass_context
 def command(context: click.Context, artifacts: tuple[str, ...], style: str) -> None:
-    """The incident that each ARTIFACT shows: a memory snapshot, a recording, a folder of them; `-` reads a log's text."""
-    files = list(_files(artifacts))
-    found: list[tuple[str, Diagnosis | CaptureError]] = []
-    with progress(f"reading {len(files)} artifacts") as advance:
-        for n, name in enumerate(files):
-            found.append((name, _log(_standard_input()) if name == "-" else _file(name)))
-            advance((n + 1) / len(files))
-    show(_output(found), style, lambda output: _print(output, found))
-    if any(_bad(diagnosis) for _, diagnosis in found):
+    """The incident that each ARTIFACT shows: a memory snapshot, a recording, a log, a folder of them; `-` reads a log's text."""
+    named, inside = _files(artifacts)
+    with progress(f"reading {len(named) + len(inside)} artifacts") as advance:
+        each, unread = _read(named, inside, advance)
+    odd = odd_one(each)
+    each = [_priced(one) if one is odd else one for one in each]
+    show(_output(each, unread), style, lambda _: _print(each, unread))
+    if any(f.severity == "error" and f.certainty == "certain" for one in each for f in one.diagnosis.findings):
         context.exit(1)
 
 
-def _standard_input() -> bytes:
-    if sys.stdin is None:
-        raise BadInput("-: standard input is closed: hand over a log's text there, or the name of its file")
-    return sys.stdin.buffer.read(_MOST_LOG)
-
-
-def _bad(diagnosis: Diagnosis | CaptureError) -> bool:
-    """Whether an artifact shows something that is certain and an error."""
-    if isinstance(diagnosis, CaptureError):
-        return True
-    return any(f.severity == "error" and f.certainty == "certain" for f in diagnosis.findings)
-
-
-def _files(artifacts: tuple[str, ...]) -> Iterator[str]:
+def _files(artifacts: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What was named, and what lies in the folders that were."""
+    named, inside = [], []
     for artifact in artifacts:
         path = Path(artifact)
         if not path.is_dir():
-            yield artifact
+            named.append(artifact)
             continue
-        inside = sorted(str(file) for file in path.iterdir() if file.is_file())
-        if not inside:
+        files = sorted(str(file) for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
+        if not files:
             raise BadInput(f"{artifact}: an empty folder")
-        yield from inside
+        inside += files
+    return named, inside
 
 
-def _file(name: str) -> Diagnosis | CaptureError:
-    """An artifact of a format that is known, else the text of a log that holds a failure."""
+def _opened(name: str) -> Tape:
+    if name != "-":
+        return open_artifact(name)
+    if sys.stdin is None:
+        raise BadInput("-: standard input is closed: hand over a log's text there, or the name of its file")
     try:
-        return diagnose(open_artifact(name))
-    except BadInput:
-        path = Path(name)
-        if not path.is_file() or path.stat().st_size > _MOST_LOG or first(path.read_bytes().decode("utf-8", "replace")) is None:
-            raise
-        return _log(path.read_bytes())
+        return log_text.read(sys.stdin.buffer.read(_MOST_LOG))
+    except BadInput as error:
+        raise BadInput(f"-: {error}") from None
 
 
-def _log(data: bytes) -> Diagnosis | CaptureError:
-    found = first(data.decode("utf-8", "replace"))
-    if found is None:
-        raise BadInput(f"-: {_NO_FAILURE}")
-    return found if isinstance(found, CaptureError) else diagnose_line(found)
+def _examined(name: str) -> Examined:
+    return examined(name, _opened(name))
 
 
-def _verdict(diagnosis: Diagnosis | CaptureError) -> str | None:
-    return "dirty-capture" if isinstance(diagnosis, CaptureError) else diagnosis.verdict
+def _attempted(name: str) -> Examined | str:
+    try:
+        return _examined(name)
+    except BadInput as error:
+        return str(error)
 
 
-def _output(found: list[tuple[str, Diagnosis | CaptureError]]) -> Doctor:
-    verdicts = {name: _verdict(diagnosis) for name, diagnosis in found}
-    gravest = next(
-        (verdict for verdict in verdicts.values() if verdict not in (None, "cannot-tell")), next(iter(verdicts.values()))
-    )
-    heaps = [diagnosis for _, diagnosis in found if isinstance(diagnosis, Diagnosis)]
+def _read(named: Sequence[str], inside: Sequence[str], advance: Callable[[float], None]) -> tuple[list[Examined], list[str]]:
+    """All that could be read, and why what else lies in the folders could not. Raises BadInput for a file that was named itself."""
+    each: list[Examined] = []
+    unread: list[str] = []
+    total = len(named) + len(inside)
+    for done, name in enumerate(named, 1):
+        each.append(_examined(name))
+        advance(done / total)
+    for done, found in enumerate(_in_parallel(inside), 1):
+        if isinstance(found, str):
+            unread.append(found)
+        else:
+            each.append(found)
+        advance((len(named) + done) / total)
+    if not each:
+        raise BadInput(unread[0])
+    return each, unread
+
+
+def _in_parallel(names: Sequence[str]) -> Iterator[Examined | str]:
+    if len(names) <= _FEW:
+        yield from map(_attempted, names)
+        return
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        yield from pool.map(_attempted, names, chunksize=max(1, len(names) // (4 * (os.cpu_count() or 1))))
+
+
+def _priced(one: Examined) -> Examined:
+    """The same with what would have helped, from its history."""
+    if one.name == "-" or not one.diagnosis.findings:
+        return one
+    return replace(one, diagnosis=with_remedies(one.diagnosis, open_artifact(one.name)))
+
+
+def _output(each: Sequence[Examined], unread: Sequence[str]) -> Doctor:
+    single = len(each) == 1
+    odd = odd_one(each)
+    blind = dict.fromkeys(unseen for one in each for unseen in one.diagnosis.unseen)
+    ranks = {one.name: one.rank for one in each if one.rank is not None}
+    found = trends(each)
     return Doctor(
-        source={"files": [name for name, _ in found], "verdicts": verdicts},
-        verdict=gravest,
-        why=[line for name, diagnosis in found if len(found) == 1 or verdicts[name] is not None for line in _why(diagnosis)],
-        findings=[finding for diagnosis in heaps for finding in diagnosis.findings],
-        ledger=dict(heaps[0].ledger) if len(found) == len(heaps) == 1 else {},
+        source={
+            "files": [one.name for one in each],
+            "verdicts": {one.name: one.verdict for one in each},
+            **({"ranks": ranks} if ranks else {}),
+            **({"trends": [trend._asdict() for trend in found]} if found else {}),
+            **({"unread": list(unread)} if unread else {}),
+        },
+        verdict=gravest(each),
+        why=[*odd.diagnosis.why, *map(str, found)],
+        findings=[finding for one in (odd, *(one for one in each if one is not odd)) for finding in one.diagnosis.findings],
+        blind=[Blind(unseen.name, list(unseen.needs), unseen.advice) for unseen in blind],
+        gauges=dict(odd.diagnosis.gauges) if single else {},
+        ledger=dict(odd.diagnosis.ledger) if single else {},
     )
 
 
-def _why(diagnosis: Diagnosis | CaptureError) -> list[str]:
-    if isinstance(diagnosis, CaptureError):
-        return [f"line {diagnosis.line}: {diagnosis.name} ({diagnosis.code}): {diagnosis.says}"]
-    return list(diagnosis.why)
-
-
-def _print(output: Doctor, found: list[tuple[str, Diagnosis | CaptureError]]) -> None:
+def _print(each: Sequence[Examined], unread: Sequence[str]) -> None:
     from rich.console import Console
 
-    Console().print(text.doctor(output, {name: _verdict(diagnosis) for name, diagnosis in found}))
+    Console(soft_wrap=False).print(doctor(each, unread))

@@ -4,7 +4,20 @@ out-of-memory error, or the end.
 Figures come from views and whatif; what an incident is stands in its own file under incidents/.
 """
 
+from forebay.doctor.artifacts import Examined, examined, gravest, odd_one, trends
 from forebay.doctor.diagnose import Diagnosis, diagnose, diagnose_line
 from forebay.doctor.incident import INCIDENTS
+from forebay.doctor.remedies import with_remedies
 
-__all__ = ["INCIDENTS", "Diagnosis", "diagnose", "diagnose_line"]
+__all__ = [
+    "INCIDENTS",
+    "Diagnosis",
+    "Examined",
+    "diagnose",
+    "diagnose_line",
+    "examined",
+    "gravest",
+    "odd_one",
+    "trends",
+    "with_remedies",
+]

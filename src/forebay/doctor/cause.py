@@ -58,12 +58,14 @@ def cause_of(e: Evidence) -> Cause | None:
         return Cause("pinned-overhead", certain=False)
     if e.request_signed is not None:
         return Cause("impossible-request", certain=True)
-    if e.allocated is not None and e.total is not None and e.allocated > e.total:
+    if e.total is not None and max(e.allocated or 0, e.peak or 0) > e.total:
         return Cause("oversubscribed", certain=True)
     if e.request is not None and e.request > (e.total if e.total is not None else _NO_CARD):
         return Cause("impossible-request", certain=True)
     if e.request is None or (e.reserved is None and e.free is None):
         return Cause("unknown", certain=False)
+    if e.tape is not None and e.reserved is None and e.free is not None and e.free >= e.request and e.allowed is None:
+        return Cause("unknown", certain=False)  # room on the card, no limit seen, and nobody knows what the pools held
     idle = e.idle if e.idle is not None else 0
     # Note [A cap that is not printed]: a card with room and no cap would have served the request, however the idle bytes lie. A line
     # that states no cap then has one all the same (pytorch#111363); a heap is judged by its shape, cap or no cap.

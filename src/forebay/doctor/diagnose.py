@@ -7,7 +7,7 @@ The verdict is the cause of the first refusal, else the gravest error; None wher
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 import msgspec
@@ -19,7 +19,7 @@ from forebay.doctor.incident import INCIDENTS, Incident
 from forebay.doctor.line_evidence import from_line
 from forebay.doctor.saying import sized
 from forebay.finding import Finding
-from forebay.sources.log_text import OutOfMemory
+from forebay.sources.log_text import CaptureError, OutOfMemory, failure_of
 from forebay.tape import Tape
 
 __all__ = ["CANNOT_TELL", "Diagnosis", "Unseen", "diagnose", "diagnose_line"]
@@ -30,6 +30,12 @@ _RECORD: Final = (
     "torch.cuda.memory._dump_snapshot(FILE)"
 )
 _OURS: Final = "enter forebay.recording(FILE) before the first device is made"
+
+
+# What is judged without knowing what was there before the first row.
+_ALONE: Final = frozenset(
+    {"allocator-settings", "dirty-capture", "driver-churn", "impossible-request", "oversubscribed", "pinned-overhead"}
+)
 
 
 class Unseen(NamedTuple):
@@ -43,13 +49,15 @@ class Unseen(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
     """The verdict (an incident's name, None for healthy, "cannot-tell"), what was found, the gravest first, why in sentences, the
-    ledger (bytes of the device's used memory by holder; None: not known), and what could not be judged."""
+    ledger (bytes of the device's used memory by holder; None: not known), what could not be judged, and the gauges at the moment that was
+    judged."""
 
     verdict: str | None
     findings: tuple[Finding, ...]
     why: tuple[str, ...]
     ledger: dict[str, int | None]
     unseen: tuple[Unseen, ...] = ()
+    gauges: dict[str, int | None] = field(default_factory=dict)
 
 
 def _rank(finding: Finding, cause: str | None) -> tuple[bool, bool, bool]:
@@ -74,6 +82,21 @@ def _ledger(e: Evidence) -> dict[str, int | None]:
     }
 
 
+def _gauges(e: Evidence) -> dict[str, int | None]:
+    held = e.held
+    active = None if held.live is None else held.live + (held.pending or 0)
+    return {
+        "reserved": held.reserved,
+        "allocated": held.live,
+        "active": active,
+        "pending": held.pending,
+        "cached": None if held.reserved is None or active is None else held.reserved - active,
+        "releasable": e.releasable,
+        "stranded": e.census.stranded if e.census is not None else None,
+        "largest_free_if_idle": e.largest_free,
+    }
+
+
 def _healthy(e: Evidence) -> str:
     """The gap between reserved and allocated, in figures: cache, not a leak."""
     cached = (e.idle or 0) - (e.pending or 0)
@@ -86,7 +109,7 @@ def _judged(incident: Incident, e: Evidence) -> Finding | None:
     found = incident.judge(e)
     if found is None:
         return None
-    if not e.whole and found.certainty == "certain":
+    if not e.whole and found.name not in _ALONE and found.certainty == "certain":
         found = msgspec.structs.replace(found, certainty="possible")
     if e.devices > 1:
         found = msgspec.structs.replace(
@@ -133,14 +156,36 @@ def _diagnosed(each: Sequence[Evidence]) -> Diagnosis:
         why = [f"it does not show {lacks}: {unseen[0].advice}"]
     else:
         why = [_healthy(e) if len(each) == 1 else f"device {e.device}: {_healthy(e)}" for e in each]
-    return Diagnosis(verdict, tuple(found), (*why, *filter(None, [misleads(first)])), _ledger(first), unseen)
+    return Diagnosis(verdict, tuple(found), (*why, *filter(None, [misleads(first)])), _ledger(first), unseen, _gauges(first))
 
 
 def diagnose(tape: Tape) -> Diagnosis:
-    """What a tape with a heap shows. Without a history only what the heap alone says can be told."""
+    """What a tape shows. Without a history only what the heap alone says can be told; of a log what its first failure says."""
+    if tape.provenance.get("format") == "log-text":
+        return diagnose_line(failure_of(tape))
     return _diagnosed(from_tape(tape))
 
 
-def diagnose_line(line: OutOfMemory) -> Diagnosis:
-    """What one out-of-memory line of a log shows."""
-    return _diagnosed([from_line(line)])
+def diagnose_line(line: OutOfMemory | CaptureError) -> Diagnosis:
+    """What one failure of a log shows. What is not certain ends with the command that would make it so."""
+    found = _diagnosed([from_line(line)])
+    first = found.findings[0]
+    if first.certainty == "certain":
+        return found
+    remedy = f"{first.remedy}. To be sure: {_surer(line)}"
+    return replace(found, findings=(msgspec.structs.replace(first, remedy=remedy), *found.findings[1:]))
+
+
+def _surer(line: OutOfMemory | CaptureError) -> str:
+    if isinstance(line, CaptureError):
+        return "run it with CUDA_LOG_FILE=cuda.log (CUDA 13), or look for the first error before this line: `grep -n CUDA LOG | head`"
+    if line.framework in ("pinned-host", "tensorflow-host", "pytorch-cpu", "torch7"):
+        return "free -g; ulimit -l"
+    if line.framework.startswith(("pytorch", "torch")) and line.framework != "pytorch-mps":
+        return (
+            "torch.cuda.memory._record_memory_history() at the start, torch.cuda.memory._dump_snapshot(FILE) at the error, then "
+            "`forebay doctor FILE`"
+        )
+    if line.framework == "pytorch-mps":
+        return "print(torch.mps.driver_allocated_memory(), torch.mps.current_allocated_memory()) before the failing line"
+    return "nvidia-smi --query-compute-apps=pid,used_memory --format=csv -l 1, while it runs up to the error"

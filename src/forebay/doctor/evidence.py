@@ -16,9 +16,33 @@ from forebay.views.census import Census
 from forebay.whatif.settings import AllocatorSettings
 from forebay.whatif.steps import Steps
 
-__all__ = ["Evidence", "Held", "Run"]
+__all__ = ["Broken", "Evidence", "Flushes", "Held", "Rounds", "Run"]
 
 _LIBRARY: Final = re.compile(r"(?:site|dist)-packages/|^<frozen |^\?\?$|^$|\.(?:cpp|cu|cc|h|so)\b")  # no line that its user wrote
+
+
+class Flushes(NamedTuple):
+    """Calls of empty_cache: how many, the segments and bytes that they gave back, and what of it the program took again before the
+    next call. `told`: stacks or rows of their own tell them from what a request did under pressure."""
+
+    calls: int
+    segments: int
+    bytes: int
+    regrown_segments: int
+    regrown_bytes: int
+    told: bool
+
+
+class Broken(NamedTuple):
+    """A capture that the driver gave up: its error number, the number's name, what it means, and where: a row of the artifact with its
+    stack, or a line of a log."""
+
+    code: int
+    name: str
+    says: str
+    row: int | None = None
+    site: int | None = None
+    line: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +51,21 @@ class Run:
 
     steps: Steps
     settings: AllocatorSettings
-    flushes: int
-    flushed_bytes: int
+    flushes: Flushes
     presses: int  # requests that gave memory back before they were served or refused
     driver_allocs: int
     driver_frees: int
     flush_sites: tuple[int, ...] = ()
+
+
+class Rounds(NamedTuple):
+    """The region whose iterations take memory from the driver and give it back most often: in how many of its last ones (its second
+    half), and the calls in them."""
+
+    region: str
+    iterations: int
+    churned: int
+    calls: int
 
 
 class Held(NamedTuple):
@@ -54,7 +87,7 @@ class Evidence:
     that no live block covers, pending frees included. Of the idle bytes: `pending` wait for events; `private` lie in private pools;
     `elsewhere` on other streams than the request's (without one: than the busiest), or in other pools that kept them; `own` are the
     rest. `held` is what all pools of the process hold. `others` is held by other processes, `outside` by this one beyond its pools.
-    `whole`: what was there before the first row is known.
+    `peak` is the most that the program had asked for at one time. `whole`: what was there before the first row is known.
     """
 
     device: int = 0
@@ -77,6 +110,8 @@ class Evidence:
     own: int | None = None
     releasable: int | None = None
     largest_free: int | None = None
+    peak: int | None = None
+    rounds: Rounds | None = None
     held: Held = field(default_factory=Held)
     others: int | None = None
     outside: int | None = None
@@ -84,6 +119,7 @@ class Evidence:
     pinned_requested: int | None = None
     host_call: bool = False
     whole: bool = True
+    capture: Broken | None = None
     census: Census | None = None
     run: Run | None = None
     tape: Tape | None = field(default=None, repr=False)

@@ -5,15 +5,17 @@ Figures that a single moment does not have are run_evidence.py's; judging them i
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from forebay.doctor.evidence import Evidence, Held
-from forebay.doctor.run_evidence import run_of
+from forebay.doctor.evidence import Broken, Evidence, Held
+from forebay.doctor.run_evidence import rounds_of, run_of
 from forebay.errors import BadInput
 from forebay.sources.heap_state import HeapState
+from forebay.sources.log_formats import CAPTURE_ERRORS
 from forebay.sources.torch_snapshot import Snapshot, event_of
 from forebay.tape import Kind, Sees, Tape
 from forebay.views.census import Census, census
@@ -24,6 +26,7 @@ from forebay.views.walkback import walkback
 __all__ = ["from_tape"]
 
 Array = NDArray[Any]
+_CONSEQUENCE: Final = 901  # of the errors of a capture: an earlier call broke it
 _FREE: Final = frozenset({"free", "device_free"})  # names of capacity rows
 
 
@@ -61,7 +64,23 @@ def from_tape(tape: Tape) -> list[Evidence]:
     end = state_after(memory, len(memory) - 1, start) if len(memory) else start
     devices = _devices(memory, end)
     found = [_evidence(_moment(memory, device), start, whole=whole, devices=len(devices)) for device in devices]
+    broken, rounds = _broken(tape), rounds_of(tape)
+    found[0] = replace(found[0], capture=broken, rounds=rounds)  # of the program, not of a device
     return sorted(found, key=lambda e: (e.row is None, e.row if e.row is not None else -(e.reserved or 0)))
+
+
+def _broken(tape: Tape) -> Broken | None:
+    """The first error of a capture; one that is only a consequence of another gives way to it."""
+    if not tape.has("status"):
+        return None
+    code = np.where(tape.knows("status"), tape.columns["status"], 0)
+    rows = np.flatnonzero((code >= min(CAPTURE_ERRORS)) & (code <= max(CAPTURE_ERRORS)))
+    if not len(rows):
+        return None
+    causes = rows[code[rows] != _CONSEQUENCE]
+    row = int(causes[0] if len(causes) else rows[0])
+    site = int(tape.columns["site"][row]) if tape.has("site") else None
+    return Broken(int(code[row]), *CAPTURE_ERRORS[int(code[row])], row=_event(tape, row), site=site)
 
 
 def _devices(tape: Tape, end: HeapState) -> list[int]:
@@ -100,13 +119,18 @@ def _evidence(at: _Moment, start: HeapState, *, whole: bool, devices: int) -> Ev
     room = _room(at)
     driver = Sees.SEGMENTS in tape.sees or len(state.segments) > 0
     idle = state.reserved - state.active + state.pending
-    parts = _parts(at, count, request or 0, room.get("limit")) if driver else _Parts(allocated=state.allocated)
-    held = Held(state.reserved, state.allocated, idle, state.pending) if driver else Held(None, state.allocated, None, None)
+    parts = _parts(at, count, request or 0, room.get("limit")) if driver else _stated(state, room)
+    held = (
+        Held(state.reserved, state.allocated, idle, state.pending)
+        if driver
+        else Held(parts.reserved, parts.allocated, parts.idle)
+    )
     pinned, pinned_requested = _pins(tape)
+    run = run_of(tape, at.device, start) if Sees.ALLOCS in tape.sees else None
     return Evidence(
         device=at.device,
         devices=devices,
-        framework="pytorch" if tape.provenance.get("format") == "torch-snapshot" else "forebay",
+        framework="forebay" if tape.provenance.get("source") == "forebay.runtime" else "pytorch",
         refused=at.refused,
         row=_event(tape, row) if at.refused else None,
         request=request,
@@ -125,7 +149,8 @@ def _evidence(at: _Moment, start: HeapState, *, whole: bool, devices: int) -> Ev
         pinned_requested=pinned_requested,
         whole=whole,
         census=count if driver else None,
-        run=run_of(tape, at.device, start) if Sees.ALLOCS in tape.sees else None,
+        run=run,
+        peak=int(run.steps.requested_live().max(initial=0)) if run is not None else None,
         tape=tape,
     )
 
@@ -139,7 +164,8 @@ def _beyond(process: int | None, reserved: int | None) -> int | None:
 
 
 def _room(at: _Moment) -> dict[str, int]:
-    """What rows of capacity say: of the device's total and a limit wherever they stand, of what was free at the refusal alone."""
+    """What rows of capacity say: of the device's total and a limit wherever they stand, of what was free at the refusal, or
+    last before it."""
     tape, told = at.tape, {}
     for row in tape.where(Kind.capacity).tolist():
         name = tape.sides.strings[int(tape.columns["name"][row])] if tape.has("name") else ""
@@ -147,7 +173,10 @@ def _room(at: _Moment) -> dict[str, int]:
             continue
         if name in _FREE:
             name = "free"
-            if not at.refused or not (row == at.row - 1 or _caused(tape, row, at.row)):
+            alone = (
+                Sees.ALLOCS not in tape.sees and Sees.SEGMENTS not in tape.sees
+            )  # a line of a log: all of it is about the refusal
+            if not at.refused or not (alone or row < at.row or _caused(tape, row, at.row)):
                 continue
         if name == "limit" and _pool_of(tape, row) not in (None, at.pool):
             continue
@@ -202,6 +231,12 @@ def _parts(at: _Moment, count: Census, request: int, limit: int | None) -> _Part
         elsewhere=elsewhere,
         own=int(idle[mine & ~stranded].sum()),
     )
+
+
+def _stated(state: HeapState, room: dict[str, int]) -> _Parts:
+    """What is known without the driver's rows: the live bytes, or what rows of capacity say of the allocator."""
+    reserved, allocated = room.get("reserved"), room.get("allocated", state.allocated)
+    return _Parts(reserved=reserved, allocated=allocated, idle=None if reserved is None else max(0, reserved - allocated))
 
 
 def _private_segments(tape: Tape, state: HeapState) -> Array:

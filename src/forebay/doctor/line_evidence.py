@@ -5,14 +5,21 @@ A tape's evidence is heap_evidence.py's.
 
 from __future__ import annotations
 
-from forebay.doctor.evidence import Evidence, Held
-from forebay.sources.log_text import OutOfMemory
+from forebay.doctor.evidence import Broken, Evidence, Held
+from forebay.sources.log_text import CaptureError, OutOfMemory
 
 __all__ = ["from_line"]
 
 
-def from_line(found: OutOfMemory) -> Evidence:
-    """The evidence in one line of a log. A process that is shown by its number only (in a container) is this one where its bytes are
+def from_line(found: OutOfMemory | CaptureError) -> Evidence:
+    """The evidence in one failure of a log."""
+    if isinstance(found, CaptureError):
+        return Evidence(capture=Broken(found.code, found.name, found.says, line=found.line))
+    return _out_of_memory(found)
+
+
+def _out_of_memory(found: OutOfMemory) -> Evidence:
+    """What a line states. A process that is shown by its number only (in a container) is this one where its bytes are
     nearest to what the allocator holds."""
 
     def stated(name: str) -> int | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from forebay.finding import Finding, Severity, Site
 from forebay.units import size
 
@@ -26,7 +28,7 @@ def found(
     severity: Severity = "error",
     events: list[int] | None = None,
     sites: list[Site] | None = None,
-    **figures: int | float | None,
+    **figures: Any,
 ) -> Finding:
     """A finding of an incident. `figures` become its evidence, unknown ones left out."""
     return Finding.of(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import PurePath
 
 from rich import box
@@ -11,10 +10,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from forebay.report.json import Doctor, Row, WhatIf
+from forebay.report.json import Row, WhatIf
 from forebay.units import size
 
-__all__ = ["doctor", "whatif"]
+__all__ = ["whatif"]
 
 _TITLES = ("reserved", "±", "above", "allocated", "active", "calls", "OOM")
 _ACTIVE = _TITLES.index("active")
@@ -41,28 +40,10 @@ def whatif(output: WhatIf) -> RenderableType:
     return Group(*_headlines(output), table, *(Text(f"• {advice}") for advice in output.advice or _nothing(output)))
 
 
-def doctor(output: Doctor, verdicts: Mapping[str, str | None]) -> RenderableType:
-    """The verdict, why, what to do; of many artifacts how many have which verdict, and which ones are ill."""
-    lines = [Text(f"verdict: {output.verdict or 'healthy'}", style="bold")]
-    if len(verdicts) > 1:
-        for verdict, count in Counter(verdicts.values()).most_common():
-            which = "" if verdict is None else ": " + ", ".join(PurePath(n).name for n, v in verdicts.items() if v == verdict)
-            lines.append(Text(f"  {count} × {verdict or 'healthy'}{which}"))
-    lines += [Text(f"  {why}") for why in output.why[:_MOST_LINES]]
-    for finding in output.findings[:_MOST_LINES]:
-        lines.append(Text(f"• {finding.name} ({finding.certainty}): {finding.message}"))
-        lines += [Text(f"    at {site.file}:{site.line} {site.function}") for site in finding.sites]
-        lines.append(Text(f"  do: {finding.remedy}; more: {finding.docs}"))
-    return Group(*lines)
-
-
 def _any_waits(output: WhatIf) -> bool:
     """Whether freed bytes ever waited: else active is allocated, and a column too many."""
     pairs = [(output.recorded.get("peak_allocated_bytes"), output.recorded.get("peak_active_bytes"))]
     return any(a != b for a, b in [*pairs, *((r.peak_allocated_bytes, r.peak_active_bytes) for r in output.rows)])
-
-
-_MOST_LINES = 12  # one screen
 
 
 def _nothing(output: WhatIf) -> list[str]:

@@ -17,7 +17,7 @@ from typing import BinaryIO, Final, NamedTuple, cast
 
 from forebay import examples
 from forebay.errors import BadInput
-from forebay.sources import recording, tape_text, torch_snapshot
+from forebay.sources import log_text, recording, tape_text, torch_snapshot
 from forebay.tape import Tape
 
 __all__ = ["FORMATS", "Format", "open_artifact", "unpacked"]
@@ -35,6 +35,7 @@ FORMATS: Final[list[Format]] = [
     Format("PyTorch memory snapshot", torch_snapshot.recognises, torch_snapshot.read),
     Format("forebay recording or tape", recording.recognises, recording.read),
     Format("tape as text", tape_text.recognises, tape_text.read),
+    Format("text of a log", log_text.recognises, log_text.read),
 ]
 
 # What else people hand over, by its first bytes: not read, but named.

@@ -6,6 +6,8 @@ is the doctor's.
 
 from __future__ import annotations
 
+import codecs
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,7 +19,7 @@ from forebay.errors import BadInput
 from forebay.sources.log_formats import CAPTURE_ERRORS, FORMATS, NOT_FAILURES, Format
 from forebay.tape import Kind, Sees, Sides, Tape
 
-__all__ = ["CaptureError", "OutOfMemory", "first", "out_of_memory", "read", "scan"]
+__all__ = ["CaptureError", "OutOfMemory", "failure_of", "first", "out_of_memory", "read", "recognises", "scan"]
 
 _UNITS: Final = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50, "e": 2**60}
 # Most lines of a log are about something else: one cheap look before all the patterns.
@@ -26,6 +28,7 @@ _LONGEST_LINE: Final = 20_000  # characters of a line that are looked at
 _SENTINEL: Final = 2**63  # bytes from here on are a wrapped or an absent number
 _OTHER_PROCESS: Final = re.compile(r"Process (\d{1,12}) has ([-+]?\d[\d.,]{0,30} {0,2}(?:bytes|[KMGT]i?B)) memory in use")
 _WORDS: Final = frozenset({"op"})
+_RANK: Final = re.compile(r"(?i)\brank[ :=]{0,2}(\d{1,7})\b")
 _COUNTS: Final = frozenset({"device", "max_seq_len", "estimated_max_len"})
 
 
@@ -217,21 +220,51 @@ def first(text: str) -> OutOfMemory | CaptureError | None:
     return failures[0] if failures else None
 
 
+def recognises(data: bytes) -> bool:
+    """Whether this begins as the text of a log may: text that is no JSON document. Lines that are each a JSON object are a log's."""
+    if not data or b"\0" in data:
+        return False
+    head = data.removeprefix(codecs.BOM_UTF8).lstrip()
+    if re.match(rb"\[\s*[\[{\"\d\]]", head):
+        return False
+    if not head.startswith(b"{"):
+        return sum(byte < 32 and byte not in b"\t\n\v\f\r\x1b\b" for byte in head) * 100 <= len(head)
+    try:
+        return isinstance(json.loads(head.partition(b"\n")[0]), dict) and b"\n" in head.strip()
+    except ValueError:
+        return False
+
+
 def read(data: bytes) -> Tape:
     """The first failure of a log as a tape: an `oom` row with a `capacity` row before it for each figure in bytes, or a broken capture's
-    `capture_end`. `provenance`: the figures as stated. Raises BadInput where the text holds no failure that is known."""
+    `capture_end`. `provenance`: the figures as stated, and the rank that the line names. Raises BadInput where the text holds no failure
+    that is known."""
     text = data.decode("utf-8", "replace")
     found = first(text)
     if found is None:
-        raise BadInput("no out-of-memory error and no broken capture in this text: hand over the lines around the first error")
+        raise BadInput(
+            "looks like text, with no out-of-memory error and no broken capture in it: hand over the lines around the first error"
+        )
+    told: dict[str, Any] = {"format": "log-text", "line": found.line}
+    if (rank := _RANK.search(found.text)) is not None:
+        told["rank"] = int(rank[1])
     if isinstance(found, CaptureError):
-        told: dict[str, Any] = {"format": "log-text", "capture_error": found.code, "name": found.name, "line": found.line}
+        told |= {"capture_error": found.code, "name": found.name, "says": found.says}
         columns = {"kind": np.array([int(Kind.capture_end)], "u1"), "status": np.array([found.code], "i4")}
         return Tape(columns, sees=frozenset(), provenance=told)
-    return _tape(found)
+    return _tape(found, told)
 
 
-def _tape(found: OutOfMemory) -> Tape:
+def failure_of(tape: Tape) -> OutOfMemory | CaptureError:
+    """What `read` made the tape of; the line's own text is gone."""
+    told = tape.provenance
+    if "capture_error" in told:
+        return CaptureError(told["capture_error"], told["name"], told["says"], told["line"])
+    others = tuple((pid, size) for pid, size in told["other_processes"])
+    return OutOfMemory(told["framework"], dict(told["figures"]), dict(told["rounding"]), others, line=told["line"])
+
+
+def _tape(found: OutOfMemory, told: dict[str, Any]) -> Tape:
     sizes = {name: value for name, value in found.figures.items() if name.endswith("_bytes") and isinstance(value, int)}
     tried = sizes.pop("tried_bytes", 0)
     names = list(sizes)
@@ -243,10 +276,8 @@ def _tape(found: OutOfMemory) -> Tape:
         "device": np.full(n, device if isinstance(device, int) and device < 2**15 else 0, "i2"),
         "size": np.array([*sizes.values(), tried], "u8"),
     }
-    told = {
-        "format": "log-text",
+    told |= {
         "framework": found.framework,
-        "line": found.line,
         "figures": found.figures,
         "rounding": found.rounding,
         "other_processes": [list(pair) for pair in found.other_processes],

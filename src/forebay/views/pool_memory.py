@@ -37,7 +37,16 @@ def pool_memory(tape: Tape) -> Tape:
     rows = rows[~(_of(tape, rows, *_BLOCKS) & _on_the_host(tape, rows))]
     if Sees.RECLAIMS not in tape.sees:  # of some blocks only: a free counts for all
         rows = rows[~_of(tape, rows, Kind.reclaim)]
-    return _owned(tape.take(rows))
+    memory = tape.take(rows)
+    told = (
+        [memory.sides.strings[n] for n in memory.columns["name"][memory.where(Kind.settings)].tolist()]
+        if tape.has("name")
+        else []
+    )
+    if told and "settings" not in tape.provenance:
+        text = ",".join(word.replace("=", ":") for word in told)
+        memory = replace(memory, provenance={**tape.provenance, "settings": {"PYTORCH_CUDA_ALLOC_CONF": text}})
+    return _owned(memory)
 
 
 def _of(tape: Tape, rows: Array, *kinds: Kind) -> Array:

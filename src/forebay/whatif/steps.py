@@ -22,7 +22,6 @@ __all__ = [
     "Segments",
     "Steps",
     "devices",
-    "first_steps",
     "flushed_before_refusal",
     "freed_at_request",
     "freed_later",
@@ -328,11 +327,6 @@ def with_bursts(steps: Steps, flushes: Array) -> Steps:
     code = steps.step.copy()
     code[code == int(Step.burst)] = np.where(flushes, int(Step.flush), 255)
     return _kept(replace(steps, step=code), code != 255)
-
-
-def first_steps(steps: Steps, count: int) -> Steps:
-    """The history up to this many steps."""
-    return _kept(steps, np.arange(len(steps.step)) < count)
 
 
 def freed_at_request(steps: Steps) -> Steps:

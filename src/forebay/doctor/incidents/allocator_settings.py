@@ -26,7 +26,6 @@ def judge(e: Evidence) -> Finding | None:
             "expandable_segments and max_split_size_mb are set together: large free ranges are never reused, new pages are mapped instead",
             "keep one of the two; `forebay whatif FILE --settings …` shows which",
             certain=True,
-            severity="warning",
             max_split_size_bytes=told.max_split_size,
         )
     if told.gc_threshold and told.fraction is None and not e.run.presses and not e.refused:

@@ -6,15 +6,21 @@ Instead: give the sites that live long a pool of their own, or sizes that fit ea
 request. empty_cache frees nothing here: no segment is wholly idle.
 """
 
+from typing import Any
+
+import msgspec
+
 from forebay.doctor.cause import cause_of
 from forebay.doctor.evidence import Evidence
 from forebay.doctor.saying import found, sized
 from forebay.finding import Finding
 from forebay.tape import Sees
+from forebay.views.census import Pin
 
 NAME = "checkerboard-fragmentation"
 NEEDS = frozenset[Sees]()
-_LOG = "record the heap to be sure: torch.cuda.memory._record_memory_history(), then torch.cuda.memory._dump_snapshot(FILE) at the error"
+_LOG = "give the sites that live long a pool of their own, or try expandable_segments:True; empty_cache is no cure"
+_MOST = 3  # sites that are named
 _HEAP = "`forebay whatif FILE` tells which remedy serves the request: the pinning sites in a pool of their own, or other settings"
 
 
@@ -37,6 +43,15 @@ def judge(e: Evidence) -> Finding | None:
         reserved_bytes=e.reserved,
         largest_free_bytes=e.largest_free,
         releasable_bytes=e.releasable,
-        pinned_segments=sum(pin.segments for pin in pins[:1]) or None,
-        freed_if_gone_bytes=pins[0].freed_alone if pins else None,
+        pins=[_pin(e, pin) for pin in pins[:_MOST]] or None,
     )
+
+
+def _pin(e: Evidence, pin: Pin) -> dict[str, Any]:
+    """A site that keeps partly used segments: its bytes in them, and the free bytes of those in which it is alone."""
+    return {
+        "site": [msgspec.to_builtins(site) for site in e.sites([pin.site])],
+        "segments": pin.segments,
+        "held_bytes": pin.held,
+        "freed_if_gone_bytes": pin.freed_alone,
+    }

@@ -13,11 +13,24 @@ from forebay.tape import Sees
 
 NAME = "driver-churn"
 NEEDS = frozenset({Sees.ALLOCS, Sees.SEGMENTS})
-_LEAST = 2  # requests that gave memory back: one may be the end itself
+_LEAST = 2  # requests that gave memory back (one may be the end itself); iterations that went to the driver
+_SHARE = 0.5  # of a region's later iterations
 
 
 def judge(e: Evidence) -> Finding | None:
-    """Several requests that gave memory back before they were served."""
+    """Iterations that take memory from the driver and give it back, long after the first; or several requests that gave memory back
+    before they were served."""
+    rounds = e.rounds
+    if rounds is not None and rounds.churned >= max(_LEAST, _SHARE * rounds.iterations):
+        return found(
+            NAME,
+            f"{rounds.churned} of the last {rounds.iterations} rounds of {rounds.region} took memory from the driver and gave it back: "
+            f"{rounds.calls / rounds.churned:.1f} calls a round",
+            "take it from a pool that keeps what it has: a limit or a release threshold above what a round needs, no free between rounds",
+            certain=True,
+            calls=rounds.calls,
+            rounds=rounds.churned,
+        )
     if e.run is None or e.run.presses < _LEAST:
         return None
     return found(

@@ -6,6 +6,7 @@ what nvidia-smi shows between the calls and costs time in every step.
 Instead: not calling it, or every N steps if other processes need the memory in between.
 """
 
+from forebay._core.allocator import Step
 from forebay.doctor.evidence import Evidence
 from forebay.doctor.saying import found, sized
 from forebay.finding import Finding
@@ -14,25 +15,37 @@ from forebay.tape import Sees
 NAME = "empty-cache-smell"
 NEEDS = frozenset({Sees.ALLOCS, Sees.SEGMENTS})
 _LEAST = 3  # calls: one or two at the end of a phase are sensible
+_OFTEN, _EACH = 0.05, 0.5  # of the requests, and of a region's rounds: from here on the driver is in every step
 
 
 def judge(e: Evidence) -> Finding | None:
-    """At least three calls that together gave back more than is reserved at any time."""
-    if e.run is None or e.run.flushes < _LEAST:
+    """At least three calls that together gave back more than is needed at any time, and of which much was taken again. It is an error
+    where one request in twenty, or every other round of a region, has to go to the driver for it; else its price is told."""
+    if e.run is None or e.run.flushes.calls < _LEAST:
         return None
-    steps = e.run.steps
+    flushes, steps = e.run.flushes, e.run.steps
+    requests = int((steps.step == int(Step.alloc)).sum())
     peak = int(steps.requested_live().max(initial=0))
-    if e.run.flushed_bytes <= peak:
+    if flushes.bytes <= peak or not flushes.regrown_segments:
         return None
+    in_rounds = e.rounds is not None and e.rounds.churned >= _EACH * e.rounds.iterations
+    often = flushes.regrown_segments >= _OFTEN * requests or in_rounds
+    again = f"{flushes.regrown_segments} of them ({sized(flushes.regrown_bytes)})"
+    share = f"{flushes.regrown_segments / max(requests, 1):.1%} of the requests"
     return found(
         NAME,
-        f"{e.run.flushes} calls of empty_cache gave back {sized(e.run.flushed_bytes)} and the program took it from the driver again: "
-        f"{e.run.driver_allocs} driver allocations where at most {sized(peak)} are needed at once",
-        "remove the calls, or keep one every N steps: the cache is reused, it is not a leak",
-        certain=True,
+        f"{flushes.calls} calls of empty_cache gave {sized(flushes.bytes)} back in {flushes.segments} segments, and {again} were taken "
+        f"from the driver again: for {share}, where at most {sized(peak)} are needed at once",
+        "remove the calls, or keep one every N steps where others need the memory in between: the cache is reused, it is not a leak",
+        certain=flushes.told,
+        severity="error" if often else "warning",
         sites=e.sites(list(e.run.flush_sites)),
-        calls=e.run.flushes,
-        flushed_bytes=e.run.flushed_bytes,
+        calls=flushes.calls,
+        flushed_segments=flushes.segments,
+        flushed_bytes=flushes.bytes,
+        regrown_segments=flushes.regrown_segments,
+        regrown_bytes=flushes.regrown_bytes,
+        requests=requests,
         driver_allocs=e.run.driver_allocs,
         driver_frees=e.run.driver_frees,
     )

@@ -12,7 +12,7 @@ from forebay.doctor.evidence import Evidence
 from forebay.doctor.saying import found, sized
 from forebay.finding import Finding
 from forebay.tape import Kind, Sees
-from forebay.whatif.steps import first_steps, freed_at_request
+from forebay.whatif.steps import freed_at_request
 
 NAME = "memory-growth"
 NEEDS = frozenset({Sees.ALLOCS})
@@ -25,7 +25,7 @@ def judge(e: Evidence) -> Finding | None:
     if e.run is None or len(e.run.steps.step) < 200:
         return None
     steps = freed_at_request(e.run.steps)  # what waits for an event was let go: deferred frees are another matter
-    steps = first_steps(steps, 1 + int(np.flatnonzero(steps.step == int(Step.alloc)).max(initial=-1)))  # not the program's end
+    steps = steps.head(1 + int(np.flatnonzero(steps.step == int(Step.alloc)).max(initial=-1)))  # not the program's end
     live = steps.requested_live()
     peak, churn = int(live.max()), int(steps.bytes[steps.step == int(Step.alloc)].sum())
     floors = np.array([part.min() for part in np.array_split(live[int(len(live) * _WARM) :], _WINDOWS)])

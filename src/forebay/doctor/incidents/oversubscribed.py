@@ -22,10 +22,10 @@ def judge(e: Evidence) -> Finding | None:
         return None
     return found(
         NAME,
-        f"{sized(e.allocated)} are allocated on a card of {sized(e.total)}: the rest lies in host memory",
+        f"{sized(max(e.allocated or 0, e.peak or 0))} are allocated on a card of {sized(e.total)}: the rest lies in host memory",
         "need less at once; set the driver's system memory fallback to off to be told earlier",
         certain=True,
-        allocated_bytes=e.allocated,
+        allocated_bytes=max(e.allocated or 0, e.peak or 0),
         total_bytes=e.total,
         request_bytes=e.request,
     )

@@ -14,7 +14,7 @@ from forebay.tape import Sees
 
 NAME = "pinned-overhead"
 NEEDS = frozenset[Sees]()
-_WASTE = 1.25  # pinned against requested
+_WASTE, _MUCH = 1.25, 64 << 20  # pinned against requested; bytes of the difference that are worth the verdict
 
 
 def judge(e: Evidence) -> Finding | None:
@@ -35,7 +35,7 @@ def judge(e: Evidence) -> Finding | None:
         f"{sized(e.pinned)} are pinned for {sized(e.pinned_requested)} asked for: requests are rounded up to powers of two",
         "register large buffers exactly, or set pinned_max_round_threshold_mb",
         certain=True,
-        severity="warning",
+        severity="error" if e.pinned - e.pinned_requested >= _MUCH else "warning",
         pinned_bytes=e.pinned,
         requested_bytes=e.pinned_requested,
     )

@@ -14,8 +14,6 @@ from forebay.tape import Sees
 
 NAME = "unknown"
 NEEDS = frozenset[Sees]()
-_TORCH = "record the heap: torch.cuda.memory._record_memory_history(), then torch.cuda.memory._dump_snapshot(FILE) at the error"
-_OTHER = "look at the card while it runs: nvidia-smi --query-gpu=memory.used,memory.total --query-compute-apps=pid,used_memory --format=csv"
 
 
 def judge(e: Evidence) -> Finding | None:
@@ -26,7 +24,7 @@ def judge(e: Evidence) -> Finding | None:
     return found(
         NAME,
         f"{sized(e.request)} were refused; what was free and what was held is not stated",
-        _TORCH if e.framework.startswith("pytorch") else _OTHER,
+        "look before you change anything: which of the causes it is cannot be told from this",
         certain=False,
         request_bytes=e.request,
     )
