@@ -80,6 +80,16 @@ stress: $(STRESS) $(BIN)/.test ## 10^7 random operations on each native pool, un
 stress-short: $(STRESS)
 	$(call stressed,100000,2)
 
+# Broken inputs of every reader; the native ones also under sanitizers, from the same sound snapshots.
+build/stress-address+undefined/ingest_fuzz: tests/native/ingest_fuzz.cpp $(wildcard native/ingest/*.[ch]pp native/emulate/h*.[ch]pp native/emulate/sizes.[ch]pp)
+	@mkdir -p $(@D)
+	$(call sanitized,address+undefined) $(filter %.cpp,$^) -o $@
+.PHONY: fuzz
+fuzz: $(BIN)/.test build/stress-address+undefined/ingest_fuzz ## 100,000 broken inputs for each reader; half an hour
+	set -e; for reader in $$($(BIN)/python tests/fuzz.py readers); do $(BIN)/python tests/fuzz.py $$reader 100000 1; done
+	$(BIN)/python tests/fuzz.py snapshots build/fuzz
+	build/stress-address+undefined/ingest_fuzz 100000 1 build/fuzz/*.pickle
+
 .PHONY: stubs
 stubs: $(BIN)/.built ## write the golden stubs of the native modules again
 	$(BIN)/python -m nanobind.stubgen -q -r -m forebay._core -O src/forebay

@@ -9,15 +9,14 @@ completion. `--save` writes benchmarks/results/emulate.json.
 import datetime
 import json
 import platform
-import random
 import statistics
 import sys
 import time
 from pathlib import Path
 
-import numpy as np
+from history_program import history, program
 
-from forebay._core.allocator import Addresses, History, Limits, Step, replay
+from forebay._core.allocator import Addresses, Limits, Step, replay
 from forebay.whatif.settings import apply
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,35 +31,6 @@ SETTINGS = (
     "expandable_segments:True",
     "garbage_collection_threshold:0.6,max_split_size_mb:128",
 )
-
-
-def program(iterations: int) -> list[tuple[int, int, int]]:
-    """(step, handle, bytes): each iteration allocates activations of a random batch and length, and frees them in reverse."""
-    dice, steps, handle = random.Random(1), [], 0
-    for _ in range(iterations):
-        batch, length = dice.randint(1, 8), dice.choice([64, 128, 256, 384])
-        mine = []
-        for _ in range(40):
-            size = batch * length * dice.choice([1, 2, 4, 64, 512, 2048])
-            steps.append((int(Step.alloc), handle, size * 4))
-            mine.append(handle)
-            handle += 1
-        steps += [(int(Step.free), h, 0) for h in reversed(mine)]
-    return steps
-
-
-def history(steps: list[tuple[int, int, int]]) -> History:
-    """The program on one stream of the default pool."""
-    table = np.array(steps, "u8")
-    return History(
-        step=table[:, 0].astype("u1"),
-        handle=table[:, 1].astype("u4"),
-        place=np.zeros(len(table), "u4"),
-        bytes=table[:, 2].copy(),
-        handles=int(table[:, 1].max()) + 1,
-        places=[(0, 0)],
-        pools=[(False, False)],
-    )
 
 
 def rate(steps: list[tuple[int, int, int]], text: str) -> float:

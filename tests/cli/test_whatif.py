@@ -326,6 +326,20 @@ def test_a_request_that_nobody_can_serve_is_said_of_its_file(tmp_path, capsys):
         assert err.startswith(f"forebay: {path}: ")
 
 
+def test_a_history_that_begins_in_mid_life_is_held_against_itself_and_not_against_an_older_heap(tmp_path, capsys):
+    """66 MiB were reserved before; the two requests of the history need 20 of a fresh PyTorch."""
+    begun = one_device(2, 2 * MIB)
+    segment, block = begun["segments"][1], begun["segments"][1]["blocks"][0]
+    segment.update(total_size=64 * MIB, blocks=[block, {"size": 62 * MIB, "requested_size": 0, "state": "inactive"}])
+    path = tmp_path / "late.pickle"
+    path.write_bytes(pickle.dumps(begun))
+    output = table(capsys, path, "--settings", "none", "--settings", "forebay")
+    none, ours = (row["peak_reserved_bytes"] for row in output["rows"])
+    assert (output["recorded"]["peak_reserved_bytes"], none) == (66 * MIB, 20 * MIB)
+    [told] = [line for line in output["advice"] if line.startswith("forebay's pool")]
+    assert told.startswith(f"forebay's pool holds {size(none - ours)} less at its peak")
+
+
 SYNTHETIC = [path for path in FILES if path.name.startswith("public_synthetic_4streams")]
 
 

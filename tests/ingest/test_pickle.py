@@ -15,6 +15,7 @@ import pickles
 from forebay._core import ingest
 from forebay.errors import BadInput
 from forebay.sources.torch_snapshot import read
+from fuzz import mutated
 from sources import layouts
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -160,26 +161,6 @@ def test_lists_that_repeat_each_other_are_no_bomb():
     body += b"](" + event + b"q\xf0" + b"h\xf0" * 1000 + b"eq\xf1" + b"h\xf1" * 1000 + b"eu."
     with pytest.raises(BadInput, match="more rows than the file has bytes"):
         read(body)
-
-
-def mutated(data, rng):
-    out = bytearray(data)
-    for _ in range(rng.choice((1, 1, 2, 4, 16))):
-        at = rng.randrange(len(out))
-        match rng.randrange(5):
-            case 0:
-                out[at] = rng.randrange(256)
-            case 1:
-                out[at] ^= 1 << rng.randrange(8)
-            case 2:
-                del out[at : at + rng.randrange(1, 9)]
-            case 3:
-                out[at:at] = out[rng.randrange(len(out)) :][: rng.randrange(1, 40)]
-            case 4:
-                out[at : at + 4] = rng.choice((b"\xff\xff\xff\xff", b"\0\0\0\0", b"\xff\xff\xff\x7f"))
-        if not out:
-            break
-    return bytes(out)
 
 
 def sound(tape):

@@ -180,3 +180,11 @@ def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch):
         file.write(parse("t0 note x"), tmp_path / "a.arrow")
     monkeypatch.setattr(os, "replace", real)
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("a.arrow", before)]
+
+
+def test_a_damaged_name_is_told_in_one_line(tmp_path):
+    Recorder(str(tmp_path / "a.arrows"), []).close()
+    whole = (tmp_path / "a.arrows").read_bytes()
+    assert b"graph_launch" in whole
+    with pytest.raises(BadInput, match="kind graph_ aunch"):
+        file.read(whole.replace(b"graph_launch", b"graph_\naunch"))

@@ -63,6 +63,7 @@ def test_settings_without_influence_are_read_over():
         ("roundup_power2_divisions:[4:4", "ends where"),
         ("backend:cudaMallocAsync", "only `native` can be emulated"),
         ("max_split_size_mb:64 expandable_segments:True", "expected a whole number"),
+        ("roundup_power2_divisions:[256\n1,512:2]", r"expected ':' after roundup_power2_divisions 256\n1, got ','"),
     ],
 )
 def test_what_pytorch_refuses_is_refused_in_one_line(text, why):

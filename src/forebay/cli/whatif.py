@@ -218,14 +218,17 @@ def _advice(tape: Tape, answer: _Answer) -> Iterator[str]:
 
 
 def _ours_told(answer: _Answer) -> Iterator[str]:
-    figures, ours = answer.figures, answer.ours
+    """Our pool's row against the recorded run; where that began before the history, against the same history through its own policy."""
+    figures, ours, table = answer.figures, answer.ours, answer.table
     if ours is None or ours.oom:
         return
-    less, how = figures.peak_reserved_bytes - ours.peak_reserved_bytes, ours.how.removesuffix(_SERVED)
+    how = ours.how.removesuffix(_SERVED)
+    peak = figures.peak_reserved_bytes if table is None or table.exact else table.recorded.peak_reserved_bytes
+    less = peak - ours.peak_reserved_bytes
     if figures.ooms and ours.oom is False:
         yield f"forebay's pool serves the request that was refused, with {size(ours.peak_reserved_bytes)} at its peak: {how}."
-    elif less > 0 and figures.peak_allocated_bytes <= figures.peak_reserved_bytes:
-        yield f"forebay's pool holds {size(less)} less at its peak ({100 * less / figures.peak_reserved_bytes:.1f} %): {how}."
+    elif less >= peak / 100 and figures.peak_allocated_bytes <= figures.peak_reserved_bytes:
+        yield f"forebay's pool holds {size(less)} less at its peak ({100 * less / peak:.1f} %): {how}."
 
 
 def _print(output: WhatIf) -> None:

@@ -65,9 +65,10 @@ def open_chunks(path: str | os.PathLike[str] | bytes) -> Iterator[Tape]:
     except (pa.ArrowException, OSError, ValueError, RecursionError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        raise BadInput(f"{name}not a whole tape: {str(error).splitlines()[0][:200]}") from None
-    except BadInput as error:
-        raise BadInput(f"{name}{error}") from None
+        told = (str(error).splitlines() or [type(error).__name__])[0]
+        raise BadInput(f"{name}not a whole tape: {told[:200]}") from None
+    except BadInput as error:  # names in it may be a damaged file's
+        raise BadInput(f"{name}{' '.join(str(error).split())}") from None
 
 
 def write(tape: Tape, path: str | os.PathLike[str]) -> None:

@@ -73,7 +73,8 @@ class _Words:
         self.words: list[str] = re.findall(r"[,:\[\]]|[^,:\[\]]+", text.replace(" ", ""))
 
     def fail(self, why: str) -> BadInput:
-        return BadInput(f"allocator settings {self.text!r}: {why}")
+        printable = "".join(c if c.isprintable() else repr(c)[1:-1] for c in why)
+        return BadInput(f"allocator settings {self.text!r}: {printable}")
 
     def more(self) -> bool:
         return self.at < len(self.words)

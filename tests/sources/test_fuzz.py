@@ -1,0 +1,33 @@
+"""Broken inputs of each reader, some hundred of the inputs that `python tests/fuzz.py READER` goes on with."""
+
+import random
+
+import pytest
+
+import fuzz
+from forebay.errors import BadInput
+
+
+@pytest.mark.parametrize("name", fuzz.READERS)
+def test_broken_inputs_are_read_soundly_or_refused_in_one_line(name):
+    told = [fuzz.answer(name, 0, number) for number in range(60 if name == "commands" else 300)]
+    assert 0 < told.count("refused") < len(told)
+
+
+@pytest.mark.parametrize("name", fuzz.READERS)
+def test_what_inputs_are_made_from_is_sound(name):
+    originals, _, read = fuzz.READERS[name]
+    refused = 0
+    for data in originals():
+        try:
+            read(data)
+        except BadInput:
+            refused += 1
+    assert (refused == 0) == (name != "log" or len(originals()) == 2)  # among the lines of logs are some that tell no failure
+
+
+@pytest.mark.parametrize("change", [fuzz.mutated, fuzz.reworded])
+def test_an_input_can_be_made_again(change):
+    data = b"t0 s1 alloc A 1M @0\nt0 s1 free A\n"
+    made = [change(data, random.Random(f"{seed}")) for seed in (1, 1, 2)]
+    assert made[0] == made[1] != made[2]
