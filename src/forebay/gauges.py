@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["GAUGES", "Gauge", "fragmentation", "utilisation"]
+__all__ = ["GAUGES", "LEDGER", "LEDGER_PAGE", "Gauge", "fragmentation", "utilisation"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,23 @@ GAUGES: tuple[Gauge, ...] = (
     Gauge("retries", "count", "allocations that gave idle memory back before they went on"),
     Gauge("ooms", "count", "allocations that failed"),
     Gauge("event_waits", "count", "waits that the pool put into a stream by itself"),
+)
+
+
+LEDGER: dict[str, str] = {
+    "other_processes": "what other processes have of the device, and the driver for them",
+    "outside_pools": "what this process has outside its pools: context, modules, library workspaces, graph executables",
+    "cached": "free in this process's pools, to be handed out again: releasable to the driver, or stranded beside live blocks",
+    "pending": "freed by this process, and not reusable yet",
+    "live": "what this process has allocated",
+}
+
+LEDGER_PAGE = (
+    "Who has the memory of a device that is used: five lines that sum to it, seen from one process. It answers why nvidia-smi and the "
+    "framework disagree: nvidia-smi shows all five, the framework the last three, or the last one.\n\n"
+    + "\n".join(f"{name}: {meaning}." for name, meaning in LEDGER.items())
+    + "\n\nWhat a source cannot tell apart is shown as unknown together, never as zero. What is cached is no leak: a "
+    "cache is reused. `forebay doctor` without an artifact shows the ledger of each process on this machine's GPUs; with one, its own."
 )
 
 

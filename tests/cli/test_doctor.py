@@ -10,6 +10,8 @@ import pytest
 import corpus
 from forebay import cli
 from forebay.report.json import shipped
+from forebay.sources import nvml
+from forebay.sources.nvml import Gpu, Nvml, Process
 
 HEALTHY = [path for path in corpus.artifacts("incidents", "*.xz") if "steady_healthy" in path.name]
 ILL = [path for path in corpus.artifacts("incidents", "*.xz") if "checkerboard" in path.name]
@@ -106,3 +108,48 @@ def test_a_file_that_cannot_be_used_is_one_line_and_status_2(tmp_path, capsys):
         (tmp_path / "empty").mkdir(exist_ok=True)
         status, out, err = doctor(capsys, argument)
         assert (status, out, err.count("\n")) == (2, "", 1)
+
+
+def test_with_nothing_to_read_it_shows_this_machine_and_exits_with_0(monkeypatch, capsys):
+    gpu = Gpu(0, "NVIDIA H200", 140 * 2**30, 30 * 2**30, 110 * 2**30, (Process(77, 12 * 2**30),))
+    monkeypatch.setattr(nvml, "look", lambda: Nvml("580.95", (gpu,)))
+    status, output = answer(capsys)
+    assert (status, output["verdict"], output["blind"]) == (0, "cannot-tell", [])
+    lines = output["source"]["machine"]["ledgers"]["0"]["77"]
+    assert (lines["other_processes"], lines["live"], lines["unknown_together"]) == (18 * 2**30, None, 12 * 2**30)
+    _, out, _ = doctor(capsys)
+    assert "GPU 0, NVIDIA H200: 30 GiB of 140 GiB used, 110 GiB free" in out
+    assert out.count("not known") == 4
+    assert "together 12 GiB" in out
+
+
+def test_without_a_gpu_it_says_what_it_cannot_see_and_what_would_let_it(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    status, out, err = doctor(capsys)
+    assert (status, err) == (0, "")
+    words = " ".join(out.split())
+    assert "cannot see: the package nvidia-ml-py is not installed. To see it: pip install 'forebay[nvml]'" in words
+    _, output = answer(capsys)
+    assert output["blind"][0]["advice"].startswith("pip install 'forebay[nvml]'")
+
+
+def test_of_ranks_each_verdict_is_a_line_with_its_ranks(tmp_path, capsys):
+    for rank in (0, 1, 2, 5):
+        (tmp_path / f"{rank}.log").write_text(f"step\n{LINE.replace('rank0', f'rank{rank}')}")
+    (tmp_path / "6.log").write_text("[rank6]: CUDA error: capturing stream has unjoined work\n")
+    (tmp_path / "notes.md").write_text("nothing went wrong\n")
+    status, out, _ = doctor(capsys, tmp_path)
+    assert status == 1
+    assert "4 × capacity-oom: ranks 0-2, 5" in out
+    assert "1 × dirty-capture: ranks 6" in out
+    assert "6.log: dirty-capture" in "".join(out.split("\n"))  # the odd one, in full
+    assert "notes.md: looks like text, with no out-of-memory error" in " ".join(out.split())
+    _, output = answer(capsys, tmp_path)
+    assert output["source"]["ranks"][str(tmp_path / "5.log")] == 5
+    assert len(output["source"]["unread"]) == 1
+
+
+def test_a_folder_of_nothing_that_can_be_read_is_status_2(tmp_path, capsys):
+    (tmp_path / "a.md").write_text("hello\n")
+    status, out, err = doctor(capsys, tmp_path)
+    assert (status, out, err.count("\n")) == (2, "", 1)

@@ -7,7 +7,7 @@ from forebay import cli
 from forebay._core.tape import Kind
 from forebay.calls import CALLS
 from forebay.errors import BadInput
-from forebay.gauges import GAUGES
+from forebay.gauges import GAUGES, LEDGER
 from forebay.report.json import shipped
 from forebay.report.terms import find, terms
 from forebay.tape import COLUMNS
@@ -78,3 +78,12 @@ def test_without_a_name_every_term_is_listed(capsys):
     assert status == 0
     listed = {word for line in out.splitlines() for word in line.replace(",", " ").split()}
     assert [term.name for term in terms() if term.name not in listed] == []
+
+
+def test_the_ledger_is_explained_with_its_five_lines(capsys):
+    assert cli.run(["explain", "ledger"]) == 0
+    out = capsys.readouterr().out
+    assert [line.split(":")[0] for line in out.split("\n") if line.split(":")[0] in LEDGER] == list(LEDGER)
+    assert "never as zero" in out
+    assert cli.run(["explain", "pending"]) == 0
+    assert "line of the ledger" in capsys.readouterr().out

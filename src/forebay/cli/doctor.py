@@ -8,37 +8,68 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from forebay.cli.formats import format_option, show
 from forebay.cli.progress import progress
 from forebay.doctor import Examined, examined, gravest, odd_one, trends, with_remedies
+from forebay.doctor.diagnose import CANNOT_TELL
+from forebay.doctor.machine import as_json, machine
 from forebay.errors import BadInput
 from forebay.report.doctor_text import doctor
 from forebay.report.json import Blind, Doctor
-from forebay.sources import log_text, open_artifact
+from forebay.report.machine_text import machine as machine_text
+from forebay.sources import log_text, nvml, open_artifact
 from forebay.tape import Tape
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 _MOST_LOG: Final = 64 << 20  # bytes of a log that are read from standard input
 _FEW: Final = 3  # artifacts that are read by this process alone
 
 
 @click.command("doctor")
-@click.argument("artifacts", nargs=-1, required=True)
+@click.argument("artifacts", nargs=-1)
 @format_option
 @click.pass_context
 def command(context: click.Context, artifacts: tuple[str, ...], style: str) -> None:
-    """The incident that each ARTIFACT shows: a memory snapshot, a recording, a log, a folder of them; `-` reads a log's text."""
+    """The incident that each ARTIFACT shows: a memory snapshot, a recording, a log, a folder of them; `-` reads a log's text.
+
+    Without ARTIFACT: this machine's GPUs, who has their memory, and what there is to look with.
+    """
+    if not artifacts:
+        _machine(style)
+        return
     named, inside = _files(artifacts)
     with progress(f"reading {len(named) + len(inside)} artifacts") as advance:
         each, unread = _read(named, inside, advance)
     odd = odd_one(each)
     each = [_priced(one) if one is odd else one for one in each]
-    show(_output(each, unread), style, lambda _: _print(each, unread))
+    show(_output(each, unread), style, lambda _: _say(doctor(each, unread)))
     if any(f.severity == "error" and f.certainty == "certain" for one in each for f in one.diagnosis.findings):
         context.exit(1)
+
+
+def _machine(style: str) -> None:
+    found = machine(nvml.look(), os.environ)
+    why = [f"cannot see: {blind.why}" for blind in found.blind] or [f"{len(found.gpus)} GPUs, nothing recorded of any program"]
+    output = Doctor(
+        source={"machine": as_json(found)},
+        verdict=CANNOT_TELL,
+        why=why,
+        findings=[],
+        blind=[Blind("machine", [blind.why], blind.advice) for blind in found.blind],
+    )
+    show(output, style, lambda _: _say(machine_text(found)))
+
+
+def _say(what: RenderableType) -> None:
+    from rich.console import Console
+
+    Console().print(what)
 
 
 def _files(artifacts: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -133,9 +164,3 @@ def _output(each: Sequence[Examined], unread: Sequence[str]) -> Doctor:
         gauges=dict(odd.diagnosis.gauges) if single else {},
         ledger=dict(odd.diagnosis.ledger) if single else {},
     )
-
-
-def _print(each: Sequence[Examined], unread: Sequence[str]) -> None:
-    from rich.console import Console
-
-    Console(soft_wrap=False).print(doctor(each, unread))

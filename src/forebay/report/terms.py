@@ -15,7 +15,7 @@ from forebay.calls import CALLS, Call, Law, lookup, stem
 from forebay.contract import RULES
 from forebay.doctor import INCIDENTS
 from forebay.errors import BadInput
-from forebay.gauges import GAUGES, fragmentation, utilisation
+from forebay.gauges import GAUGES, LEDGER, LEDGER_PAGE, fragmentation, utilisation
 from forebay.tape import COLUMNS, Sees, fills
 from forebay.tape.kinds import KINDS
 
@@ -107,9 +107,19 @@ def _gauges() -> Iterator[Term]:
         yield Term(ratio.__name__, "gauge", f"{meaning}\n\nUnit: a share, 0 to 1.")
 
 
+def _ledger() -> Iterator[Term]:
+    yield Term("ledger", "account", LEDGER_PAGE)
+    for name, meaning in LEDGER.items():
+        yield Term(
+            name,
+            "line of the ledger",
+            f"{meaning[:1].upper()}{meaning[1:]}.\n\nUnit: bytes; not known where the source does not tell.",
+        )
+
+
 def terms() -> list[Term]:
     """Every term, group by group. A name may stand in several groups."""
-    return [*_rules(), *_gauges(), *_incidents(), *_kinds(), *_columns(), *_sees(), *_errors(), *_calls()]
+    return [*_rules(), *_gauges(), *_ledger(), *_incidents(), *_kinds(), *_columns(), *_sees(), *_errors(), *_calls()]
 
 
 def find(name: str) -> Term:
