@@ -55,29 +55,40 @@ lint: $(BIN)/.lint ## style, types, import laws
 	$(BIN)/python tools/largest.py
 
 # The native stress programs, with local checks on every operation: one thread under ASan and UBSan (and the full walk
-# every 1,000 operations), eight under TSan.
-POOL := $(wildcard native/pool/*.[ch]pp) native/driver/port.hpp native/driver/status.hpp native/driver/status.cpp
+# every 1,000 operations), eight under TSan. Each object has its own rule and its own list of headers, so a change
+# compiles what it touches and -j uses every core.
+SANITIZED := address+undefined thread
+POOL := $(patsubst native/%.cpp,%,$(wildcard native/pool/*.cpp)) driver/status
+STRESS := $(foreach kind,$(SANITIZED),$(foreach name,pool paged,build/stress-$(kind)/$(name)_stress))
 comma := ,
-sanitized = $(CXX) -std=c++20 -O1 -g -DFOREBAY_CHECKS=1 -fsanitize=$(subst +,$(comma),$1) -I$(CURDIR)/native -I$(CURDIR)/tests/native
-.PRECIOUS: build/stress-%/pool.a
-build/stress-%/pool.a: $(POOL)
-	@rm -rf $(@D)/objects && mkdir -p $(@D)/objects
-	cd $(@D)/objects && $(call sanitized,$*) -c $(abspath $(filter %.cpp,$^))
-	ar rcs $@ $(@D)/objects/*.o
-build/stress-address+undefined/%_stress: tests/native/%_stress.cpp tests/native/plain_driver.hpp build/stress-address+undefined/pool.a
-	$(call sanitized,address+undefined) $< $(@D)/pool.a -o $@ -pthread
-build/stress-thread/%_stress: tests/native/%_stress.cpp tests/native/plain_driver.hpp build/stress-thread/pool.a
-	$(call sanitized,thread) $< $(@D)/pool.a -o $@ -pthread
+sanitized = $(CXX) -std=c++20 -O1 -g -fsanitize=$(subst +,$(comma),$1)
+define stress_of
+build/stress-$1/%.o: native/%.cpp
+	@mkdir -p $$(@D)
+	$$(call sanitized,$1) -DFOREBAY_CHECKS=1 -Inative -MMD -MP -c $$< -o $$@
+build/stress-$1/%_stress.o: tests/native/%_stress.cpp
+	@mkdir -p $$(@D)
+	$$(call sanitized,$1) -DFOREBAY_CHECKS=1 -Inative -Itests/native -MMD -MP -c $$< -o $$@
+build/stress-$1/%_stress: build/stress-$1/%_stress.o $(POOL:%=build/stress-$1/%.o)
+	$$(call sanitized,$1) $$^ -o $$@ -pthread
+endef
+$(foreach kind,$(SANITIZED),$(eval $(call stress_of,$(kind))))
+.PRECIOUS: build/stress-%.o
+-include $(foreach kind,$(SANITIZED),$(POOL:%=build/stress-$(kind)/%.d) $(patsubst %,build/stress-$(kind)/%_stress.d,pool paged))
 
-STRESS := $(foreach kind,address+undefined thread,$(foreach name,pool paged,build/stress-$(kind)/$(name)_stress))
 # Operations, then a seed; the pool in each way to grow.
 stressed = set -e; for run in pool:segments pool:frames pool:mixed paged:; do name=$${run%%:*} growth=$${run\#\#*:}; \
   build/stress-address+undefined/$${name}_stress $1 1 $2 $$growth; build/stress-thread/$${name}_stress $1 8 $2 $$growth; done
-.PHONY: stress stress-short
-stress: $(STRESS) $(BIN)/.test ## 10^7 random operations on each native pool, under sanitizers; ten minutes of threads, finalisers and forks
+# As many jobs as there are cores, unless whoever called make said how many.
+JOBS = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 2))
+.PHONY: stress stress-short stress-programs
+stress-programs: $(STRESS)
+stress: $(BIN)/.test ## 10^7 random operations on each native pool, under sanitizers; ten minutes of threads, finalisers and forks
+	@$(MAKE) --no-print-directory $(JOBS) stress-programs
 	$(call stressed,10000000,1)
 	$(BIN)/python tests/storm.py 600 1
-stress-short: $(STRESS)
+stress-short:
+	@$(MAKE) --no-print-directory $(JOBS) stress-programs
 	$(call stressed,100000,2)
 
 # Broken inputs of every reader; the native ones also under sanitizers, from the same sound snapshots.

@@ -55,9 +55,9 @@ def main() -> None:
     print(text)
     pair, malloc = (figures[name]["median"] for name in ("page_pair_ns", "malloc_pair_ns"))
     print(f"a page taken and dropped is {pair / malloc:.2f} times malloc + free of its size")
-    for kind in ("hit", "buffer"):
+    for kind, path in (("hit", "by address (alloc_address, free_address)"), ("buffer", "as a Buffer object (alloc, free)")):
         ratio = figures["pinning_1MiB_by_table_ns"] / figures[f"pinned_{kind}_1MiB_ns"]
-        print(f"pinning is {ratio:,.0f} times a pooled {kind} from Python")
+        print(f"pinning 1 MiB, by the cost table, takes {ratio:,.0f} times a pooled block's hit and free from Python {path}")
     if given.save:
         (ROOT / "benchmarks/results").mkdir(exist_ok=True)
         (ROOT / "benchmarks/results/paged.json").write_text(text + "\n")

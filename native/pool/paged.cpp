@@ -131,8 +131,7 @@ void PagedPool::release(PageId page, std::span<const Channel> channels, std::spa
   filled_[page] = 0;
 }
 
-void PagedPool::tell(Kind kind, PageId page, Channel channel) {
-  if (!told()) return;
+void PagedPool::write(Kind kind, PageId page, Channel channel) {
   Row row;
   row.kind = kind;
   row.device = static_cast<std::int16_t>(domain_.device());

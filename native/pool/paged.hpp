@@ -135,7 +135,11 @@ class PagedPool {
   void end(Sequence& sequence);
   void drain();
   bool told() const { return options_.tape != nullptr && options_.tape->wants(); }
-  void tell(Kind kind, PageId page, Channel channel);
+  void tell(Kind kind, PageId page, Channel channel) {
+    if (told()) [[unlikely]]
+      write(kind, page, channel);
+  }
+  void write(Kind kind, PageId page, Channel channel);
   void tell_refusal(std::size_t pages, Channel channel) const;  // under no lock
 
   Domain& domain_;
@@ -160,26 +164,40 @@ class PagedPool {
 // Holds the lock; at its end writes the rows that were made under it without it, and only then lets go what they free.
 class PagedPool::Guard {
  public:
-  explicit Guard(PagedPool& pool) : pool_(pool), lock_(pool.mutex_) { receive(); }
-  Guard(PagedPool& pool, std::adopt_lock_t) : pool_(pool), lock_(pool.mutex_, std::adopt_lock) { receive(); }
+  explicit Guard(PagedPool& pool) : pool_(pool) {
+    pool_.mutex_.lock();
+    receive();
+  }
+  Guard(PagedPool& pool, std::adopt_lock_t) : pool_(pool) { receive(); }
   ~Guard() {
-    if (pool_.rows_.empty()) return;
-    const std::vector<Row> rows = std::exchange(pool_.rows_, {});
-    const std::vector<PageId> leaving = std::exchange(pool_.leaving_, {});
-    lock_.unlock();
-    for (const Row& row : rows) pool_.options_.tape->write(row);
-    lock_.lock();
-    for (const PageId page : leaving) pool_.pages_.shelve(page);
+    if (!pool_.rows_.empty()) [[unlikely]]
+      write();
+    pool_.mutex_.unlock();
   }
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
 
  private:
   void receive() {
-    if (pool_.ended_.load(std::memory_order_relaxed) != nullptr) pool_.drain();
+    if (pool_.ended_.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
+      pool_.drain();
+  }
+  [[gnu::noinline]] void write() {
+    const std::vector<Row> rows = std::exchange(pool_.rows_, {});
+    const std::vector<PageId> leaving = std::exchange(pool_.leaving_, {});
+    pool_.mutex_.unlock();
+    for (const Row& row : rows) pool_.options_.tape->write(row);
+    pool_.mutex_.lock();
+    for (const PageId page : leaving) pool_.pages_.shelve(page);
   }
   PagedPool& pool_;
-  std::unique_lock<ShortLock> lock_;
 };
+
+inline std::optional<PageId> PagedPool::take_one(Channel channel) {
+  if (pages_.live() >= limit_) return std::nullopt;
+  const std::optional<PageId> page = pages_.next(channel.id);
+  if (page && pages_.take(*page)) prefixes_.withdraw(*page);
+  return page;
+}
 
 }  // namespace forebay

@@ -13,14 +13,6 @@ namespace {
 constexpr std::chrono::nanoseconds kShortestNap{20'000}, kLongestNap{1'000'000};
 }  // namespace
 
-std::optional<PageId> PagedPool::take_one(Channel channel) {
-  if (pages_.live() >= limit_) return std::nullopt;
-  const auto taken = pages_.take(channel.id);
-  if (!taken) return std::nullopt;
-  if (taken->was_kept) prefixes_.withdraw(taken->page);
-  return taken->page;
-}
-
 // All or none.
 bool PagedPool::take_pages(std::vector<PageId>& into, std::size_t count, Channel channel) {
   const std::size_t before = into.size();

@@ -20,36 +20,6 @@ std::optional<Channel> Pages::channel(Clock& clock) {
   return Channel{made, &clock};
 }
 
-// Kept pages are taken last, so that what may be shared lives longest.
-std::optional<Pages::Taken> Pages::take(ChannelId channel) {
-  if (const auto own = take_newest(plain(channel))) return own;
-  if (const auto clean = take_newest(kClean)) return clean;
-  if (const auto own = take_oldest(kept(channel))) return own;
-  return take_oldest(kCleanKept);
-}
-
-std::optional<Pages::Taken> Pages::take_newest(ListId list) {
-  if (lists_[list].newest == kNone) return std::nullopt;
-  return taken(lists_[list].newest);
-}
-
-std::optional<Pages::Taken> Pages::take_oldest(ListId list) {
-  if (lists_[list].oldest == kNone) return std::nullopt;
-  return taken(lists_[list].oldest);
-}
-
-Pages::Taken Pages::taken(PageId id) {
-  Page& page = pages_[id];
-  unlink(id);
-  FOREBAY_CHECK(!page.elsewhere);
-  const bool was_kept = page.kept;
-  page.holders = 1;
-  page.channel = kNobody;
-  page.kept = false;
-  ++live_;
-  return {id, was_kept};
-}
-
 // Note [A kept page keeps its points]: the first holder of a kept page reads it, and reads need no order after reads.
 // The next writer does: so the points of the earlier readers stay, unless the new holder comes after them anyway.
 bool Pages::hold(PageId id, ChannelId channel) {
@@ -59,20 +29,6 @@ bool Pages::hold(PageId id, ChannelId channel) {
   ++live_;
   if (!page.elsewhere && page.channel != kNobody && clock(channel).sees(point(page))) page.channel = kNobody;
   return true;
-}
-
-void Pages::touch(PageId id, ChannelId channel, std::uint64_t epoch) {
-  Page& page = pages_[id];
-  FOREBAY_CHECK(page.holders > 0);
-  if (page.channel == channel) {
-    page.epoch = std::max(page.epoch, epoch);
-    return;
-  }
-  if (page.channel != kNobody && !clock(channel).sees(point(page))) {
-    set_aside(id);
-  }
-  page.channel = channel;
-  page.epoch = epoch;
 }
 
 // One place a stream, its latest: a page that many share for long does not collect more.
@@ -86,23 +42,6 @@ void Pages::set_aside(PageId id) {
   else
     same->epoch = std::max(same->epoch, page.epoch);
   page.elsewhere = true;
-}
-
-bool Pages::release(PageId id) {
-  FOREBAY_CHECK(pages_[id].holders > 0 && live_ > 0);
-  if (--pages_[id].holders > 0) return false;
-  --live_;
-  return true;
-}
-
-void Pages::shelve(PageId id) {
-  const Page& page = pages_[id];
-  if (page.elsewhere)
-    push(id, kParked);
-  else if (page.channel == kNobody)
-    push(id, page.kept ? kCleanKept : kClean);
-  else
-    push(id, page.kept ? kept(page.channel) : plain(page.channel));
 }
 
 std::vector<Channel> Pages::touched(PageId id) const {
@@ -174,30 +113,6 @@ void Pages::settle(PageId id, ChannelId asker, std::uint64_t now, bool others_co
 
 std::uint32_t Pages::at_hand(ChannelId channel) const {
   return lists_[plain(channel)].size + lists_[kept(channel)].size + lists_[kClean].size + lists_[kCleanKept].size;
-}
-
-void Pages::push(PageId id, ListId list) {
-  Page& page = pages_[id];
-  FOREBAY_CHECK(page.list == kHeld && page.holders == 0);
-  List& into = lists_[list];
-  page.list = list;
-  page.newer = kNone;
-  page.older = into.newest;
-  (into.newest == kNone ? into.oldest : pages_[into.newest].newer) = id;
-  into.newest = id;
-  ++into.size;
-}
-
-void Pages::unlink(PageId id) {
-  Page& page = pages_[id];
-  FOREBAY_CHECK(page.list != kHeld && broken_page(id, page.list).empty());
-  FOREBAY_CHECK(page.newer == kNone ? lists_[page.list].newest == id : pages_[page.newer].older == id);
-  FOREBAY_CHECK(page.older == kNone ? lists_[page.list].oldest == id : pages_[page.older].newer == id);
-  List& from = lists_[page.list];
-  (page.newer == kNone ? from.newest : pages_[page.newer].older) = page.older;
-  (page.older == kNone ? from.oldest : pages_[page.older].newer) = page.newer;
-  --from.size;
-  page.list = kHeld;
 }
 
 std::string_view Pages::broken() const {

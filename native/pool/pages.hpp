@@ -9,6 +9,7 @@
 //   kept     free pages whose content can still be found (prefixes.hpp): taken last, oldest first.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "pool/block.hpp"
+#include "pool/check.hpp"
 #include "pool/clock.hpp"
 
 namespace forebay {
@@ -35,12 +37,10 @@ class Pages {
   // The channel of a stream, made when first asked for; none after 65,000 streams.
   std::optional<Channel> channel(Clock& clock);
 
-  // A free page that this stream's next work may use, held once. It makes no driver call.
-  struct Taken {
-    PageId page;
-    bool was_kept;
-  };
-  std::optional<Taken> take(ChannelId channel);
+  // The free page that this stream's next work may use. It makes no driver call.
+  std::optional<PageId> next(ChannelId channel) const;
+  // Takes that page: it is held once. True: it was kept.
+  bool take(PageId page);
   // One holder more of a page that is live or shelved. True: it was free, and is live now.
   bool hold(PageId page, ChannelId channel);
   // The page is free only after what this stream was given until `epoch`.
@@ -101,9 +101,6 @@ class Pages {
   void set_aside(PageId page);
   void push(PageId page, ListId list);
   void unlink(PageId page);
-  std::optional<Taken> take_newest(ListId list);
-  std::optional<Taken> take_oldest(ListId list);
-  Taken taken(PageId page);
   void settle(PageId page, ChannelId asker, std::uint64_t now, bool others_complete);
   void reclaim_list(ListId list, ChannelId asker, std::uint64_t now);
   void reclaim_parked(PageId page, ChannelId asker, std::uint64_t now);
@@ -117,5 +114,84 @@ class Pages {
   std::unordered_map<PageId, std::vector<Place>> others_;
   std::uint32_t live_ = 0;
 };
+
+// ---- what every page of every step goes through; the rest is in pages.cpp
+
+// Kept pages are taken last, so that what may be shared lives longest. An optional that is no register's costs a stall
+// of some ten nanoseconds, so these are inlined.
+inline std::optional<PageId> Pages::next(ChannelId channel) const {
+  if (const PageId own = lists_[plain(channel)].newest; own != kNone) return own;
+  if (const PageId clean = lists_[kClean].newest; clean != kNone) return clean;
+  if (const PageId own = lists_[kept(channel)].oldest; own != kNone) return own;
+  const PageId last = lists_[kCleanKept].oldest;
+  return last == kNone ? std::nullopt : std::optional(last);
+}
+
+inline bool Pages::take(PageId id) {
+  Page& page = pages_[id];
+  unlink(id);
+  FOREBAY_CHECK(!page.elsewhere);
+  const bool was_kept = page.kept;
+  page.holders = 1;
+  page.channel = kNobody;
+  page.kept = false;
+  ++live_;
+  return was_kept;
+}
+
+inline void Pages::touch(PageId id, ChannelId channel, std::uint64_t epoch) {
+  Page& page = pages_[id];
+  FOREBAY_CHECK(page.holders > 0);
+  if (page.channel == channel) {
+    page.epoch = std::max(page.epoch, epoch);
+    return;
+  }
+  if (page.channel != kNobody && !clock(channel).sees(point(page))) {
+    set_aside(id);
+  }
+  page.channel = channel;
+  page.epoch = epoch;
+}
+
+inline bool Pages::release(PageId id) {
+  FOREBAY_CHECK(pages_[id].holders > 0 && live_ > 0);
+  if (--pages_[id].holders > 0) return false;
+  --live_;
+  return true;
+}
+
+inline void Pages::shelve(PageId id) {
+  const Page& page = pages_[id];
+  if (page.elsewhere)
+    push(id, kParked);
+  else if (page.channel == kNobody)
+    push(id, page.kept ? kCleanKept : kClean);
+  else
+    push(id, page.kept ? kept(page.channel) : plain(page.channel));
+}
+
+inline void Pages::push(PageId id, ListId list) {
+  Page& page = pages_[id];
+  FOREBAY_CHECK(page.list == kHeld && page.holders == 0);
+  List& into = lists_[list];
+  page.list = list;
+  page.newer = kNone;
+  page.older = into.newest;
+  (into.newest == kNone ? into.oldest : pages_[into.newest].newer) = id;
+  into.newest = id;
+  ++into.size;
+}
+
+inline void Pages::unlink(PageId id) {
+  Page& page = pages_[id];
+  FOREBAY_CHECK(page.list != kHeld && broken_page(id, page.list).empty());
+  FOREBAY_CHECK(page.newer == kNone ? lists_[page.list].newest == id : pages_[page.newer].older == id);
+  FOREBAY_CHECK(page.older == kNone ? lists_[page.list].oldest == id : pages_[page.older].newer == id);
+  List& from = lists_[page.list];
+  (page.newer == kNone ? from.newest : pages_[page.newer].older) = page.older;
+  (page.older == kNone ? from.oldest : pages_[page.older].newer) = page.newer;
+  --from.size;
+  page.list = kHeld;
+}
 
 }  // namespace forebay
