@@ -56,6 +56,7 @@ Granted GuardedPool::alloc(std::uint64_t bytes, std::uint64_t stream, std::strin
   } catch (PoolFault& fault) {
     if (fault.code != PoolFault::Code::unknown_stream) fault.asked = bytes;
     fault.gauges = own(fault.gauges);
+    if (fault.code == PoolFault::Code::exhausted) tell_refusal(bytes, stream);
     throw;
   }
   const auto block = std::make_shared<Guarded>();
@@ -99,6 +100,9 @@ bool GuardedPool::lend(Address address, std::uint64_t stream, const Domain& peer
 
 std::uint64_t GuardedPool::trim() {
   if (domain_.dead()) return 0;
+  Row row{.kind = Kind::flush};
+  row.known = columns(Column::device, Column::pool);
+  write(row);
   give_up();
   return pool_.trim();
 }
@@ -371,16 +375,27 @@ std::optional<std::string> GuardedPool::walk() const {
 }
 
 void GuardedPool::tell(Kind kind, const Guarded& block, const Clock& clock) const {
-  if (options_.tape == nullptr || !options_.tape->wants()) return;
-  Row row;
-  row.kind = kind;
-  row.device = static_cast<std::int16_t>(domain_.device());
+  Row row{.kind = kind};
   row.stream = clock.on_tape.load(std::memory_order_relaxed);
-  row.pool = options_.index;
   row.address = block.address;
   row.size = block.end() - block.address;
   row.requested = block.nbytes;
   row.known = columns(Column::device, Column::stream, Column::pool, Column::address, Column::size, Column::requested);
+  write(row);
+}
+
+void GuardedPool::tell_refusal(std::uint64_t bytes, std::uint64_t stream) const {
+  Row row{.kind = Kind::oom};
+  row.stream = domain_.clock(stream)->on_tape.load(std::memory_order_relaxed);
+  row.size = row.requested = bytes;
+  row.known = columns(Column::device, Column::stream, Column::pool, Column::size, Column::requested);
+  write(row);
+}
+
+void GuardedPool::write(Row row) const {
+  if (options_.tape == nullptr || !options_.tape->wants()) return;
+  row.device = static_cast<std::int16_t>(domain_.device());
+  row.pool = options_.index;
   options_.tape->write(row);
 }
 

@@ -80,6 +80,8 @@ class GuardedPool : private Hoard {
   Gauges own(Gauges gauges) const;
   PoolFault pending(const std::vector<Point>& left, std::chrono::nanoseconds waited) const;
   void tell(Kind kind, const Guarded& block, const Clock& clock) const;
+  void tell_refusal(std::uint64_t bytes, std::uint64_t stream) const;
+  void write(Row row) const;
 
   Domain& domain_;
   const PoolOptions options_;  // as they were asked for

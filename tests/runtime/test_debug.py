@@ -319,12 +319,18 @@ def test_a_recording_shows_the_program_and_not_the_checks(device: SimDevice, str
         stream.launch(fill(1), writes=[buffer])
         buffer.free()
         pool.check()
+        pool.trim()
+        with pytest.raises(PoolExhausted):
+            pool.alloc(100 * MIB, stream)
     kinds = [Kind(k) for k in run.tape.columns["kind"]]
-    assert [k for k in kinds if k in (Kind.alloc, Kind.free, Kind.launch, Kind.memset, Kind.copy)] == [
+    assert [k for k in kinds if k in (Kind.alloc, Kind.free, Kind.launch, Kind.memset, Kind.copy, Kind.oom, Kind.flush)] == [
         Kind.alloc,
         Kind.launch,
         Kind.free,
+        Kind.flush,
+        Kind.oom,
     ]
+    assert run.tape.columns["requested"][run.tape.where(Kind.oom)].tolist() == [100 * MIB]
 
 
 def test_a_stream_that_is_closed_first_is_said_to_be_unseen(device: SimDevice) -> None:
