@@ -6,7 +6,6 @@
 
 namespace forebay {
 namespace {
-
 constexpr std::uint8_t kCanary = 0xc5, kPoison = 0xdb;
 constexpr std::uint64_t kFront = kQuantum, kBack = 64, kMostBack = 4096, kCompared = kMiB;
 constexpr std::chrono::nanoseconds kNap{100'000};
@@ -31,7 +30,6 @@ PoolOptions staging(const PoolOptions& options) {
   pinned.space = Space::pinned;
   return pinned;
 }
-
 }  // namespace
 
 GuardedPool::GuardedPool(Domain& domain, PoolOptions options, std::uint64_t quarantine)
