@@ -73,6 +73,7 @@ void bind_needed(nb::module_& o) {
             return verdicts;
           },
           nb::arg("units"), "Of units as (rows, rank, judged): (need, orderings that it alone adds) each. Once only.")
+      .def_prop_ro("visits", &order::Needed::visits, "Steps that were worked out again, over all trials.")
       .def(
           "carries",
           [](order::Needed& self, const std::vector<order::RowId>& rows, std::size_t most) {

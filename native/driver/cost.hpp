@@ -27,6 +27,9 @@ class Curve {
   std::vector<Point> points_;
 };
 
+// The way that bytes take: within one device (fills too), down to the host, up from it or to another device.
+enum class Way : std::uint8_t { within, down, other };
+
 struct Costs {
   // On the calling thread's clock. `free` and `host_free` come on top of the wait for the device.
   Curve malloc, free, host_alloc, host_free;
@@ -36,10 +39,11 @@ struct Costs {
   Curve capture_end, graph_instantiate, executable_destroy, graph_launch;  // by nodes
   std::int64_t pool_hit;  // for whoever charges a pool's hit to the clock (SimDriver::spend)
   // On the device's.
-  std::int64_t kernel;               // a launch that states no cost
-  std::int64_t device_bytes_per_us;  // copies and fills on one device
-  std::int64_t host_bytes_per_us;    // copies to and from the host, and between devices
-  std::int64_t between(bool local, std::uint64_t bytes) const;
+  std::int64_t kernel;                              // a launch that states no cost
+  std::int64_t copy_within, copy_down, copy_other;  // of each copy or fill, whatever its size, by its way
+  std::int64_t device_bytes_per_us;                 // Way::within
+  std::int64_t host_bytes_per_us;                   // the others
+  std::int64_t copy(Way way, std::uint64_t bytes) const;
 };
 
 // "guide": the numbers of the guide this project follows. "h200": one H200 as measured in December 2026.

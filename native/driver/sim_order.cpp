@@ -295,10 +295,12 @@ Status SimDriver::launch(int device, StreamHandle stream, Work work) {
 
 Status SimDriver::copy(int device, Address to, Address from, std::uint64_t bytes, StreamHandle stream) {
   if (bytes == 0) return Status::ok;
-  const bool local = index_of(to) == index_of(from);
+  const auto host = [this](Address a) { return index_of(a) == 0; };
+  const bool within = index_of(to) == index_of(from) && !host(to);
+  const Way way = within ? Way::within : host(to) ? Way::down : Way::other;
   return issue(device, stream,
                {.name = "copy",
-                .cost_ns = costs_.between(local, bytes),
+                .cost_ns = costs_.copy(way, bytes),
                 .uses = {use(from, bytes, Mode::read), use(to, bytes, Mode::write)},
                 .run = [bytes](std::span<void* const> views) {
                   std::memmove(views[1], views[0], bytes);
@@ -309,7 +311,7 @@ Status SimDriver::copy(int device, Address to, Address from, std::uint64_t bytes
 Status SimDriver::upload(int device, Address to, const void* from, std::uint64_t bytes, StreamHandle stream) {
   if (bytes == 0) return Status::ok;
   Work work{
-      .name = "upload", .cost_ns = costs_.between(false, bytes), .uses = {use(to, bytes, Mode::write)}, .run = {}};
+      .name = "upload", .cost_ns = costs_.copy(Way::other, bytes), .uses = {use(to, bytes, Mode::write)}, .run = {}};
   const auto* first = static_cast<const unsigned char*>(from);
   if (captures(device, stream))
     work.run = [first, bytes](std::span<void* const> views) {
@@ -332,7 +334,7 @@ Status SimDriver::download(int device, void* to, Address from, std::uint64_t byt
   const LanePtr lane = lane_of(device, stream);
   if (!lane) return Status::invalid_handle;
   Work work{.name = "download",
-            .cost_ns = costs_.between(false, bytes),
+            .cost_ns = costs_.copy(Way::down, bytes),
             .uses = {use(from, bytes, Mode::read)},
             .run = [to, bytes](std::span<void* const> views) {
               std::memcpy(to, views[0], bytes);
@@ -351,7 +353,7 @@ Status SimDriver::memset(int device, Address to, std::uint8_t value, std::uint64
   if (bytes == 0) return Status::ok;
   return issue(device, stream,
                {.name = "memset",
-                .cost_ns = costs_.between(true, bytes),
+                .cost_ns = costs_.copy(Way::within, bytes),
                 .uses = {use(to, bytes, Mode::write)},
                 .run = [value, bytes](std::span<void* const> views) {
                   std::memset(views[0], value, bytes);

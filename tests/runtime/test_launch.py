@@ -89,6 +89,26 @@ def test_the_clock_counts_what_was_asked_for(device):
     assert device.clock_ns - start == 2 * 7_000 + 3_000_000
 
 
+@pytest.mark.parametrize(
+    ("to", "source", "cost"),
+    [
+        ("device", "device", 1_900 + 1),  # 1,500 bytes a nanosecond
+        ("pinned", "device", 5_400 + 60),  # 25 bytes a nanosecond
+        ("device", "pinned", 2_400 + 60),
+    ],
+)
+def test_a_copy_costs_its_start_and_then_its_bytes(to, source, cost):
+    device = SimDevice("64MiB")
+    stream = device.stream("copies")
+    ends = {"device": lambda: device.malloc(1_500), "pinned": lambda: device.host_alloc(1_500)}
+    target, origin = ends[to](), ends[source]()
+    start = device.clock_ns
+    stream.launch(lambda: None, cost_ns=1_000_000)
+    stream.copy(target, origin)
+    stream.synchronize()
+    assert device.clock_ns - start == 7_000 + 1_000_000 + cost  # the host's calls after the launch pass meanwhile
+
+
 def test_an_array_that_does_not_fit_is_refused(device):
     buffer = device.malloc(1024)
     assert buffer.array("f8", (4, 8), offset=768).address == buffer.address + 768

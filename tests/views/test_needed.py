@@ -4,6 +4,7 @@ FOREBAY_STRESS=1 runs the full count."""
 
 import os
 import random
+from collections.abc import Callable
 
 import pytest
 
@@ -38,9 +39,9 @@ def test_waits_of_a_stream_for_itself_or_for_nothing_are_idle():
 
 
 def test_what_a_pool_asked_by_itself_carries_nothing_that_the_program_asked_for_too():
-    text = "t0 s1 launch a w:@0+512\nt0 s1 record e\nt0 query e +ready{}\nt0 sync_event e\nt0 s2 launch b r:@0+512"
-    assert judged(text.format("")) == {"query 2": "needed", "sync_event 3": "idle"}
-    assert judged(text.format(" +pool_made")) == {"query 2": "idle", "sync_event 3": "needed"}
+    text = "t0 s1 launch a w:@0+512\nt0 s1 record e\nt0 sync_event e\nt0 query e +ready{}\nt0 s2 launch b r:@0+512"
+    assert judged(text.format("")) == {"sync_event 2": "idle", "query 3": "needed"}
+    assert judged(text.format(" +pool_made")) == {"sync_event 2": "needed", "query 3": "idle"}
 
 
 def test_a_wait_before_nothing_is_idle():
@@ -54,7 +55,7 @@ def test_of_two_waits_that_each_suffice_one_is_kept():
               t0 s1 record f
               t0 s2 wait f
               t0 s2 launch b r:@0+512"""
-    assert judged(text) == {"wait 2": "needed", "wait 4": "idle"}
+    assert judged(text) == {"wait 2": "idle", "wait 4": "needed"}
 
 
 def test_a_device_sync_goes_before_the_wait_that_does_its_work():
@@ -85,7 +86,7 @@ def test_without_uses_only_what_is_implied_already_can_be_named():
               t0 s2 wait e
               t0 s2 wait e
               t0 s2 launch b"""
-    assert judged(text) == {"wait 2": "not judged", "wait 3": "idle"}
+    assert judged(text) == {"wait 2": "idle", "wait 3": "not judged"}
 
 
 def test_an_edge_around_an_incomplete_launch_is_not_judged():
@@ -162,6 +163,42 @@ def test_a_copy_that_waits_for_its_own_steps_compute_and_no_other():
     tape = parse(double_buffer(16, 4, own_compute=True))
     needless = [edge for edge in Edges(tape).all if edge.verdict == "needless"]
     assert [str(edge.first) for edge in needless] == ["wait on `up` at engine.py:9"]
+
+
+# How long it takes: in steps of the tape that are worked out again, never in seconds.
+
+
+def synced(steps: int, streams: str, items: Callable[[int], int], read: int) -> str:
+    """A device sync a step, after so many items over some streams. Each `read`-th is needed; 0: none."""
+    lines, done = [f"stream {s} nonblocking" for s in streams], 0
+    for step in range(steps):
+        for i in range(items(step)):
+            lines.append(f"t0 {streams[i % len(streams)]} launch k w:@{512 * done}+512")
+            done += 1
+        lines.append("t0 sync_device device=0")
+        if read and step % read == read - 1:
+            lines.append(f"t0 {streams[-1]} launch r r:@{512 * (done - items(step))}+512")
+    return "\n".join(lines)
+
+
+SYNCED = {
+    "one stream, nothing needed": ("a", lambda step: 1, 0),
+    "nothing needed, all syncs alike": ("ab", lambda step: 4, 0),
+    "nothing needed, later syncs order more": ("ab", lambda step: 2 + step // 100, 0),
+    "nothing needed, no two alike": ("abc", lambda step: 2 + step * 7919 % 8, 0),
+    "each third needed": ("ab", lambda step: 2 + step * 7919 % 8, 3),
+    "each needed": ("ab", lambda step: 3, 1),
+}
+
+
+@pytest.mark.parametrize("case", SYNCED)
+def test_judging_a_sync_a_step_takes_as_many_visits_a_row_however_long_the_tape(case):
+    visits = []
+    for steps in (250, 1000):
+        tape = parse(synced(steps, *SYNCED[case]))
+        visits.append(Edges(tape).visits / len(tape))
+    assert visits[1] < 10
+    assert visits[1] < 2 * visits[0]
 
 
 # Random programs.

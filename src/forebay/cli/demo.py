@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -10,9 +10,11 @@ import click
 
 from forebay.cli.progress import progress
 from forebay.demo.engine import Engine
-from forebay.demo.faults import FAULTS, noticed
+from forebay.demo.faults import FAULTS, Fault, noticed
 from forebay.demo.server import WARM_UP, Served, serve
-from forebay.runtime import recording
+from forebay.demo.shown import REQUESTS, shown
+from forebay.errors import BadInput
+from forebay.runtime import Schedule, recording
 from forebay.units import duration, size
 
 SEEDS = 5
@@ -23,16 +25,22 @@ SEEDS = 5
     "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("out"), show_default=True, help="Where the tape goes."
 )
 @click.option("--seed", type=click.IntRange(0, 2**31), default=1, show_default=True, help=f"The first of the {SEEDS} seeds.")
+@click.option("--requests", type=click.IntRange(1, 1000), default=40, show_default=True, help="Requests that each seed serves.")
+@click.option(
+    "--schedule", metavar="LINE", help="The order that work runs in: `fifo`, `seed 7`, `hold sample#3`; else by the seed."
+)
 @click.option("--break", "fault", type=click.Choice(sorted(FAULTS)), help="Plants this fault.")
-def command(out: Path, seed: int, fault: str | None) -> None:
+def command(out: Path, seed: int, requests: int, schedule: str | None, fault: str | None) -> None:
     """A decode server with continuous batching on a simulated device, served for five seeds and checked against a plain reference.
 
     Exit status 1 if a token differs or a driver call was made in the steady state.
     """
-    engine = FAULTS[fault].engine if fault else Engine
     tape = out / "demo.tape.arrows"
+    planted = FAULTS[fault] if fault else None
+    order = _schedule(schedule)
     out.mkdir(parents=True, exist_ok=True)
-    runs = _runs(range(seed, seed + SEEDS), tape, engine)
+    run = partial(serve, requests=requests, schedule=order)
+    runs = _runs(range(seed, seed + SEEDS), tape, partial(run, engine=planted.engine if planted else Engine))
     first = runs[0]
     click.echo(
         f"{'seed':>6}  {'tokens':>6}  {'steps':>5}  {'virtual time':>12}  {'tokens/s':>8}  {'shared':>6}  driver calls  reference"
@@ -45,24 +53,42 @@ def command(out: Path, seed: int, fault: str | None) -> None:
     click.echo(f"(after step {WARM_UP}).\n\npools of seed {first.seed} at their fullest")
     click.echo("\n".join(_pools(first)))
     click.echo(f"\ntape: {tape} (seed {first.seed}; open it with `forebay show {tape} --as text`)\n")
-    click.echo("\n".join(_faults()))
-    _verdict(runs, fault)
+    lost = _throughputs(first, planted, run)
+    click.echo("\n".join(_faults(lost)))
+    _verdict(runs, planted, lost)
 
 
-def _runs(seeds: Sequence[int], tape: Path, engine: type[Engine]) -> list[Served]:
+def _schedule(line: str | None) -> Schedule | None:
+    try:
+        return None if line is None else Schedule.parse(line)
+    except BadInput as error:
+        raise BadInput(f"--schedule: {error}") from None
+
+
+def _runs(seeds: Sequence[int], tape: Path, run: Callable[..., Served]) -> list[Served]:
     with progress(f"serving {len(seeds)} seeds") as at:
 
         def share(index: int, done: int, of: int) -> None:
             at((index + done / of) / len(seeds))
 
         with recording(tape):
-            runs = [serve(seeds[0], progress=partial(share, 0), engine=engine)]
-        runs += [serve(seed, progress=partial(share, index), engine=engine) for index, seed in enumerate(seeds[1:], 1)]
+            runs = [run(seeds[0], progress=partial(share, 0))]
+        runs += [run(seed, progress=partial(share, index)) for index, seed in enumerate(seeds[1:], 1)]
     return runs
 
 
+def _throughputs(first: Served, planted: Fault | None, run: Callable[..., Served]) -> dict[str, float]:
+    """What is left of the plain run's tokens a second under each fault that only slows, the first seed served once more for each."""
+    if planted is not None and not planted.slows:
+        return {}
+    slow = [planted] if planted else [fault for fault in FAULTS.values() if fault.slows]
+    plain = run(first.seed, engine=Engine) if planted else first
+    broken = {fault.name: first if planted else run(first.seed, engine=fault.engine) for fault in slow}
+    return {name: served.tokens_per_s / plain.tokens_per_s for name, served in broken.items()}
+
+
 def _line(served: Served) -> str:
-    speed = round(served.token_count * 1e9 / served.virtual_ns)
+    speed = round(served.tokens_per_s)
     calls = sum(served.steady_calls.values())
     verdict = f"{len(served.wrong)} of {len(served.expected)} requests differ" if served.wrong else "equal"
     return (
@@ -79,17 +105,38 @@ def _pools(served: Served) -> Iterable[str]:
         yield f"  {name:<12}" + "".join(f"{cell:>14}" for cell in cells)
 
 
-def _faults() -> Iterable[str]:
+def _faults(lost: Mapping[str, float]) -> Iterable[str]:
     yield f"{'--break':<28}  {'planted fault':<56}  {'rule':<20}  {'incident':<28}  caught by"
     for fault in FAULTS.values():
-        yield f"{fault.name:<28}  {fault.plants:<56}  {fault.rule or '–':<20}  {fault.incident:<28}  {fault.caught_by}"
+        yield f"{fault.name:<28}  {fault.plants:<56}  {fault.rule or '–':<20}  {fault.incident:<28}  {fault.caught_by}" + _slower(
+            lost.get(fault.name)
+        )
 
 
-def _verdict(runs: Sequence[Served], fault: str | None) -> None:
+def _slower(share: float | None) -> str:
+    return "" if share is None else f"; throughput {share:.3f} of the plain run's"
+
+
+def _verdict(runs: Sequence[Served], planted: Fault | None, lost: Mapping[str, float]) -> None:
     signs = list(dict.fromkeys(sign for served in runs for sign in noticed(served)))
-    if not signs and fault is None:
+    if not signs and planted is None:
         click.echo(f"\ntokens equal to the reference for {len(runs)} seeds; no driver call in the steady state")
         return
-    broken = f"with {fault} broken on purpose: " if fault else ""
+    if planted is not None and planted.slows and not signs:
+        signs = [f"tokens are right{_slower(lost[planted.name])} (seed {runs[0].seed})"]
+    broken = f"with {planted.name} broken on purpose: " if planted else ""
     click.echo(f"\n{broken}{'; '.join(signs) or 'nothing was noticed'}")
+    if planted is not None and planted.races:
+        click.echo("\n".join(_race_shown(planted, runs[0].seed)))
     click.get_current_context().exit(1)
+
+
+def _race_shown(fault: Fault, seed: int) -> Iterable[str]:
+    """How to see the race every time."""
+    found = shown(fault, seed)
+    if found.schedule is None:
+        yield f"{REQUESTS} requests of seed {seed} get the same tokens under each of {found.tried} schedules"
+        return
+    yield f"{REQUESTS} requests of seed {seed} get the right tokens by virtual time and wrong ones, every time, by"
+    yield f"  forebay demo --break {fault.name} --seed {seed} --requests {REQUESTS} --schedule '{found.schedule}'"
+    yield f"(found by {found.tried} runs)"

@@ -98,10 +98,9 @@ class Engine:
         sequences = [self._sequences[running.request.number] for running in batch]
         for sequence in sequences:
             sequence.grow(1, self.compute)
-        self._await_last_tokens()
         x = self._rows(len(batch))
         cells = [self.last[running.slot : running.slot + 1] for running in batch]
-        self._launch("decode.embed", partial(kernels.embed_last, places), [self.embedding, self.place, *cells], [x])
+        self._feed(partial(kernels.embed_last, places), [self.embedding, self.place, *cells], x)
         self._transform("decode", x, places, sequences)
         return self._choose("decode", x, batch)
 
@@ -120,8 +119,10 @@ class Engine:
         """Gives the request's pages back, after whatever the device was asked to do with them."""
         self._sequences.pop(running.request.number).finish()
 
-    def _await_last_tokens(self) -> None:
+    def _feed(self, embed: Callable[..., object], reads: Many[Array], x: Array) -> None:
+        """Begins a step with the tokens that were sampled last, once they are there."""
         self.compute.wait(self.sampled)
+        self._launch("decode.embed", embed, reads, [x])
 
     def _let_go(self, logits: Array) -> None:
         logits.buffer.free()

@@ -6,6 +6,7 @@ A new fault is an engine and a row. What a rule finds on the tape of a broken ru
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Final
@@ -37,6 +38,16 @@ class Fault:
     caught_by: str
     engine: type[Engine]
 
+    @property
+    def races(self) -> bool:
+        """Whether its tokens may be right or wrong: a schedule decides."""
+        return self.rule in ("unordered-access", "unordered-free")
+
+    @property
+    def slows(self) -> bool:
+        """Whether all it costs is throughput: its tokens are right under every schedule."""
+        return self.rule in ("legacy-stream", "needless-edge")
+
 
 class _ScratchFromTheDriver(Engine):
     """Every step takes its scratch from the driver and gives it back, as if there were no pool."""
@@ -49,8 +60,8 @@ class _ScratchFromTheDriver(Engine):
 class _NoWaitForTokens(Engine):
     """A step is fed the tokens that were sampled last, or those before: `compute` does not wait for `sample`."""
 
-    def _await_last_tokens(self) -> None:
-        return
+    def _feed(self, embed: Callable[..., object], reads: Sequence[Array], x: Array) -> None:
+        self.compute.launch(embed, reads, [x], name="decode.embed")
 
 
 class _FreeWithoutLending(Engine):
@@ -67,11 +78,13 @@ class _FreeWithoutLending(Engine):
 
 
 class _CopiesOnTheLegacyStream(Engine):
-    """Copies go to the legacy default stream: all other streams wait for each, and each waits for all."""
+    """Copies go to the legacy default stream: all other streams wait for each, and each waits for all. A step's tokens go down while
+    nothing else runs, and a prompt goes up only when the step before it has ended.
+    """
 
     def __init__(self, device: SimDevice, weights: Weights, slots: int, limits: Limits) -> None:
         super().__init__(device, weights, slots, limits)
-        self.copy = device.default_stream
+        self.copy = self.upload = device.default_stream
 
 
 class _PrefillAwaitsTokens(Engine):

@@ -65,6 +65,11 @@ class Served:
         """Tokens that were handed out."""
         return sum(len(tokens) for tokens in self.tokens.values())
 
+    @property
+    def tokens_per_s(self) -> float:
+        """Tokens that were handed out a second of the device's clock."""
+        return self.token_count * 1e9 / self.virtual_ns
+
 
 def serve(
     seed: int,

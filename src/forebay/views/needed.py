@@ -65,6 +65,11 @@ class Edges:
             for rows, (need, effect) in zip(units, verdicts, strict=True)
         ]
 
+    @property
+    def visits(self) -> int:
+        """Steps of the tape that were worked out again so far, over all trials: what the time goes with."""
+        return self._needed.visits
+
     def _unit(self, rows: list[int]) -> tuple[list[int], int, bool]:
         kinds = [Kind(int(self._tape.columns["kind"][row])) for row in rows]
         judged = Sees.HOST_ACCESSES in self._tape.sees or all(kind is Kind.wait for kind in kinds)
