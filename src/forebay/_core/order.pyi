@@ -67,6 +67,10 @@ class Needed:
         Of units as (rows, rank, judged): (need, orderings that it alone adds) each. Once only.
         """
 
+    @property
+    def visits(self) -> int:
+        """Steps that were worked out again, over all trials."""
+
     def carries(self, rows: Sequence[int], most: int) -> list[tuple[int, int]]:
         """Pairs of rows that nothing but these rows and what is dropped orders."""
 
