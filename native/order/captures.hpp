@@ -2,6 +2,7 @@
 // what its launches touch is the union of what its nodes touch.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <unordered_map>
@@ -16,10 +17,23 @@ namespace forebay::order {
 using CaptureId = std::uint32_t;
 using GraphId = std::uint32_t;  // a graph, or an executable made from it
 
-// What the launch of a graph touches. `incomplete`: and maybe more.
+// Bytes [lo, hi) of a block that was there when they were baked into a graph.
+struct Baked {
+  std::shared_ptr<const Block> block;
+  std::uint64_t lo = 0, hi = 0;
+};
+
+// What the launch of a graph touches, and the blocks outside its own pool that it relies on. `incomplete`: and maybe
+// more.
 struct GraphUses {
   std::vector<Use> uses;
+  std::map<const Block*, Baked> baked;
   bool incomplete = false;
+
+  void bake(const std::shared_ptr<Block>& block, std::uint64_t lo, std::uint64_t hi) {
+    Baked& b = baked.try_emplace(block.get(), Baked{block, lo, hi}).first->second;
+    b.lo = std::min(b.lo, lo), b.hi = std::max(b.hi, hi);
+  }
 };
 
 // One capture while it is open.

@@ -72,7 +72,7 @@ void Memory::alloc(Block block, const Moment& m) {
 
 std::shared_ptr<Block> Memory::live_at(std::uint64_t address) {
   const Cell* cell = bytes_.find(address);
-  return cell != nullptr && cell->life && !cell->life->freed ? cell->life : nullptr;
+  return cell != nullptr && cell->life && !cell->life->freed && !cell->life->ground ? cell->life : nullptr;
 }
 
 const Block* Memory::life(std::uint64_t address) {
@@ -90,7 +90,8 @@ void Memory::free(RowId row, const std::shared_ptr<Block>& block, std::optional<
   const std::uint64_t lo = block->address, hi = block->address + block->size;
   const std::size_t pieces = bytes_.cover(lo, hi, [&](Piece& piece) {
     Cell& cell = piece.value;
-    if (cell.life && cell.life != block) return;  // reused already: the tape shows no free of that
+    if (cell.life && cell.life != block && !cell.life->ground)
+      return;  // reused already: the tape shows no free of that
     cell.life = block;
     cell.touches.erase_if([](const Access& a) { return a.role == Role::alloc; });
     for (Access& a : cell.touches) {
@@ -121,6 +122,7 @@ void Memory::unmap(RowId row, std::uint64_t lo, std::uint64_t hi, const Moment& 
   bytes_.cover(lo, hi, [&](Piece& piece) {
     for (const Access& a : piece.value.touches)
       if (a.role == Role::use) judge_->unmapped(a, row, piece.lo, piece.hi, m);
+    if (const auto& life = piece.value.life; life && !life->freed) life->freed = row, life->end = Role::unmap;
   });
   bytes_.clear(lo, hi);
   const auto gone = std::make_shared<Block>();

@@ -27,6 +27,8 @@ struct Block {
   std::optional<RowId> freed;       // or unmapped
   std::optional<StreamId> freeing;  // the stream that orders the free
   Role end = Role::free;
+  bool ground =
+      false;  // no block that the tape shows: memory that a graph baked in, told apart so that its end is seen
 };
 
 // Hears of every touch that meets an earlier one, the earlier one still standing. Bytes are [lo, hi); `m` is the moment
@@ -74,6 +76,19 @@ class Memory {
   void unmap(RowId row, std::uint64_t lo, std::uint64_t hi, const Moment& m);
   void mapped(std::uint64_t lo, std::uint64_t hi);
 
+  // The lives of these bytes as they are now: what a graph that bakes them in relies on. Calls f(block, lo, hi).
+  template <class F>
+  void bake(std::uint64_t lo, std::uint64_t hi, F f) {
+    std::shared_ptr<Block> ground;
+    bytes_.cover(lo, hi, [&](Piece& piece) {
+      std::shared_ptr<Block>& life = piece.value.life;
+      if (!life) {
+        if (!ground) ground = std::make_shared<Block>(Block{.address = lo, .size = hi - lo, .ground = true});
+        life = ground;
+      }
+      f(life, piece.lo, piece.hi);
+    });
+  }
   // The life of the byte at `address`, if it has one.
   const Block* life(std::uint64_t address);
   // Forgets what nothing can still race with: touches that `known_to_all` knows, and old marks of freed blocks.

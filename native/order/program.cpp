@@ -110,7 +110,23 @@ void Program::node(const Line& l, Capture& capture) {
   for (std::size_t u = l.first_use(); u < l.last_use(); ++u) {
     capture.uses->uses.push_back(l.use(u));
     capture.memory.touch(l.access(), l.use(u), m);
+    bake(l.use(u), capture);
   }
+}
+
+// What the graph's own pool gave out lives as long as the graph; all other bytes must be what they are now.
+void Program::bake(const Use& use, Capture& capture) {
+  if (use.size == 0 || capture.memory.of(use.space).life(use.address) != nullptr) return;
+  memory_.of(use.space).bake(
+      use.address, use.address + use.size,
+      [&](const auto& block, std::uint64_t lo, std::uint64_t hi) { capture.uses->bake(block, lo, hi); });
+}
+
+// Bytes that were given back since: whoever has them now, the graph means the block that was there at its capture.
+// Where nobody has them the touch has found it already, and says the same.
+void Program::stale(const Line& l, const GraphUses& graph, const Moment& m) {
+  for (const auto& [_, baked] : graph.baked)
+    if (baked.block->freed) judge_->late(*baked.block, l.access(), baked.lo, baked.hi, m);
 }
 
 void Program::uses(const Line& l, const Moment& m, By by) {
@@ -142,8 +158,10 @@ void Program::graph_launch(const Line& l, StreamId s) {
   const Moment m = order_->work(l.row, s, l.thread);
   uses(l, m, By::stream);
   const GraphUses* baked = captures_.uses(graph);
-  if (baked != nullptr)
+  if (baked != nullptr) {
     for (const Use& use : baked->uses) memory_.touch(l.access(), use, m);
+    stale(l, *baked, m);
+  }
   if (l.is(kIncomplete) || (baked != nullptr && baked->incomplete)) judge_->incomplete(m);
   order_->record(l.row, s, l.thread, chain_of(graph));
 }

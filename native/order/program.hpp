@@ -62,6 +62,8 @@ class Program {
   void line(const Line& l);
   void work(const Line& l);
   void node(const Line& l, Capture& capture);
+  void bake(const Use& use, Capture& capture);
+  void stale(const Line& l, const GraphUses& graph, const Moment& m);
   void captured(const Line& l, Capture& capture);
   void graph_launch(const Line& l, StreamId s);
   void uses(const Line& l, const Moment& m, By by);

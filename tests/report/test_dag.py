@@ -100,7 +100,7 @@ def test_every_tape_is_drawn_with_the_engines_races_and_needless_edges_or_refuse
     root = ET.fromstring(draw(tape, path.name))
     assert len(classed(root, "rect", "box", "work")) == len(tape.where(*WORK))
     assert sorted(pairs(root)) == sorted((race.a.row, race.b.row) for race in find_races(tape))
-    needless = {row for edge in Edges(tape).all if edge.verdict == "needless" for row in edge.rows}
+    needless = {row for edge in Edges(tape).all if edge.verdict == "needless" and not edge.pool_made for row in edge.rows}
     assert rows_of(root, "needless") == needless
 
 

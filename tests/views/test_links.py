@@ -50,6 +50,22 @@ def test_iterations_of_the_first_numbered_region_are_the_steps():
     assert steps.of.tolist() == [0, 0, 1, 1, 1, 1, 1, 2, 2]
 
 
+def test_of_regions_beside_each_other_the_one_with_most_iterations_makes_the_steps():
+    text = "".join(
+        f"t0 region_begin {name} {i}\nt0 a launch k\nt0 region_end {name} {i}\n"
+        for name, i in [
+            ("prefill", 0),
+            ("prefill", 1),
+            ("decode", 0),
+            ("prefill", 2),
+            ("decode", 1),
+            ("decode", 2),
+            ("decode", 3),
+        ]
+    )
+    assert find_steps(parse(text)).names == ("before", "decode 0", "decode 1", "decode 2", "decode 3")
+
+
 def test_without_regions_a_step_ends_with_a_host_sync():
     steps = find_steps(
         parse("t0 a launch k\nt0 a sync_stream\nt0 a launch k\nt0 a copy x 4K +blocking\nt0 a launch k\nt0 a launch k")

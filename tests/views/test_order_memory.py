@@ -233,3 +233,55 @@ def test_a_graph_launch_is_one_access_by_the_union_of_its_uses():
 def test_what_a_capture_records_is_not_work():
     nodes = "t0 s1 launch k1 w:W capture=c"
     assert found(CAPTURE.format(nodes=nodes) + "t0 s2 launch k2 r:W") == []
+
+
+# 9. Every range baked in must lie in the graph's own pool, or in the block that was there at capture, alive and unmoved.
+
+
+def baked(later: str) -> list[str]:
+    """The verdict where `later` follows the capture of a graph that reads W and driver memory without a block, then its launch."""
+    nodes = "t0 s1 launch k1 r:W r:@0x40000000+4K capture=c"
+    return found(CAPTURE.format(nodes=nodes) + f"t0 s1 sync_stream\n{later}\nt0 s1 graph_launch g")
+
+
+def test_a_graph_whose_blocks_are_alive_and_unmoved():
+    assert baked("t0 s1 alloc V 1M @0x80000000\nt0 s1 free V\nt0 s1 alloc X 1M @0x80000000") == []
+
+
+def test_a_graph_whose_block_was_freed():
+    assert baked("t0 s1 free W") == ["possible free: free graph_launch"]
+
+
+def test_a_graph_whose_blocks_bytes_are_another_blocks_now():
+    assert baked("t0 s1 free W\nt0 s1 alloc V 1M @0") == ["certain free: free graph_launch"]
+    assert baked("t0 s1 free W\nt0 s1 alloc V 512 @0") == ["certain free: free graph_launch"]
+
+
+def test_a_graph_whose_bytes_were_mapped_anew():
+    assert baked("t0 unmap @0 2M\nt0 map @0 2M") == ["certain unmap: unmap graph_launch"]
+
+
+def test_a_graph_whose_driver_memory_was_given_back_and_taken_again():
+    assert baked("t0 release @0x40000000 2M") == ["certain unmap: release graph_launch"]
+    assert baked("t0 release @0x40000000 2M\nt0 reserve @0x40000000 2M") == ["certain unmap: release graph_launch"]
+
+
+def test_bytes_beside_those_of_a_graph_may_go():
+    assert baked("t0 release @0x40001000 2M\nt0 reserve @0x40001000 2M") == []
+    assert baked("t0 s1 alloc V 4K @0x40000000") == []
+
+
+def test_a_graph_of_before_is_stale_and_one_captured_anew_is_not():
+    again = """t0 s1 free W
+               t0 s1 alloc V 1M @0
+               t0 s1 capture_begin d
+               t0 s1 launch k1 r:V capture=d
+               t0 s1 capture_end h capture=d
+               t0 s1 graph_launch h"""
+    assert baked(again) == ["certain free: free graph_launch"]
+    assert (
+        baked(
+            again.replace("t0 s1 free W", "t0 s1 alloc Y 1M @0x90000000").replace("alloc V 1M @0\n", "alloc V 1M @0xa0000000\n")
+        )
+        == []
+    )

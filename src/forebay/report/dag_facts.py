@@ -38,7 +38,7 @@ class Facts:
     def __init__(self, tape: Tape, rows: range) -> None:
         self.tape, self.rows = tape, rows
         self.races: list[Race] = list(find_races(tape))
-        self.needless: list[Edge] = [edge for edge in Edges(tape).all if edge.verdict == "needless"]
+        self.needless: list[Edge] = [edge for edge in Edges(tape).all if edge.verdict == "needless" and not edge.pool_made]
         self.links: list[Link] = list(find_links(tape))
 
     @cached_property

@@ -5,7 +5,6 @@ Steps that look alike share a column. The number of shapes is bounded, whatever 
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +31,14 @@ _BOX, _GAP, _TALL = 156.0, 34.0, 58.0  # pixels: a cell, the room between column
 _LETTERS: Final = int((_BOX - 8) / CHAR)  # of a line in a cell
 _ON_HOST: Final = (Kind.sync_event, Kind.sync_stream, Kind.sync_device, Kind.query, Kind.host_access)
 _REST: Final = ("stream", -2)  # the lane of all actors beyond the first
-_PLURALS: Final = {Kind.memset: "memsets", Kind.launch: "launches", Kind.graph_launch: "graph launches", Kind.copy: "copies"}
+_PLURALS: Final = {
+    Kind.launch: "launches", Kind.graph_launch: "graph launches", Kind.copy: "copies", Kind.query: "queries",
+    Kind.host_access: "host accesses", Kind.stream_destroy: "streams destroyed",
+}  # fmt: skip
+# What a cell tells of beside its work, in this order; of memory only how much was taken and given back.
+_TOLD: Final = (
+    *_ON_HOST, Kind.record, Kind.wait, Kind.alloc, Kind.free, Kind.reserve, Kind.release, Kind.map, Kind.unmap, Kind.pin, Kind.unpin,
+)  # fmt: skip
 
 Cell = tuple[int, Actor]  # a column and a lane
 
@@ -188,7 +194,8 @@ def _lane(facts: Facts, actor: Actor, index: int) -> Lane:
 def _band(column: _Column, index: int, names: Sequence[str]) -> Band:
     name, says = names[column.first], ""
     if column.steps > 1:
-        name = f"{name} … {names[column.last].rpartition(' ')[2]}"
+        (what, _, _), (other, _, number) = name.rpartition(" "), names[column.last].rpartition(" ")
+        name = f"{name} … {number if what == other else names[column.last]}"
         says = f"{column.steps:,} alike: each does" if column.alike else f"{column.steps:,} together do"
     return Band(shortened(name, 26), _x(index) - 8, _BOX + 16, 0, says)
 
@@ -220,14 +227,25 @@ def _lines(kinds: Counter[Kind], names: Counter[str], by: int) -> Iterator[str]:
         more = f" +{len(names) - 1} names" if len(names) > 1 else ""
         (name, count), *_ = names.most_common(1)
         yield f"{shortened(name, 18 - len(more))}{f' ×{count // by}' if count > by else ''}{more}"
-    rest = [_counted(kind, count // by) for kind, count in kinds.most_common() if kind not in WORK]
-    yield from textwrap.wrap(", ".join(rest), _LETTERS)[: 2 if work else 4]
+    rest = [_counted(kind, -(-kinds[kind] // by)) for kind in _TOLD if kinds[kind]]
+    yield from _wrapped(rest)[: 1 if work else 3]
+
+
+def _wrapped(words: Sequence[str]) -> list[str]:
+    """Lines of as many words as fit into a cell."""
+    lines: list[str] = []
+    for word in words:
+        if lines and len(lines[-1]) + 2 + len(word) <= _LETTERS:
+            lines[-1] += f", {word}"
+        else:
+            lines.append(word)
+    return lines
 
 
 def _counted(kind: Kind, count: int) -> str:
     name = kind.name.replace("sync_", "").replace("_", " ")
     name = f"{name} sync" if kind.name.startswith("sync_") else name
-    return f"{count:,} {_PLURALS.get(kind, name + ('es' if name.endswith('s') else 's')) if count != 1 else name}"
+    return f"{count:,} {_PLURALS.get(kind, name + 's') if count != 1 else name}"
 
 
 def _edges(facts: Facts, grid: _Grid, lanes: Mapping[Actor, Lane]) -> Iterator[Arrow]:

@@ -5,6 +5,7 @@ What happened in a step is other views'.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,19 +41,38 @@ def find_steps(tape: Tape) -> Steps:
 
 
 def _iterations(tape: Tape) -> dict[int, str]:
-    """First row and name of each iteration of the first region that has any; a row that begins the iteration under way begins no other."""
-    if not tape.has("name"):
+    """First row and name of each iteration of one region: of those that lie in no other numbered one that with most iterations, the first
+    such. A row that begins the iteration under way begins no other."""
+    if not tape.has("name") or not tape.has("ref"):
         return {}
-    begins = tape.where(Kind.region_begin)
-    numbered = begins[tape.knows("ref")[begins] & tape.knows("name")[begins]]
-    if not len(numbered):
+    names, refs = tape.columns["name"], tape.columns["ref"]
+    named = tape.knows("name")
+    outer = [row for row in _outer(tape) if named[row]]
+    if not outer:
         return {}
-    name, cuts, last = int(tape.columns["name"][numbered[0]]), dict[int, str](), None
-    for row in numbered[tape.columns["name"][numbered] == name].tolist():
-        iteration = int(tape.columns["ref"][row])
+    pairs = dict.fromkeys((int(names[row]), int(refs[row])) for row in outer)
+    ((name, _),) = Counter(region for region, _ in pairs).most_common(1)
+    cuts, last = dict[int, str](), None
+    for row in (row for row in outer if names[row] == name):
+        iteration = int(refs[row])
         if iteration != last:
             cuts[row], last = f"{tape.sides.strings[name]} {iteration}", iteration
     return cuts
+
+
+def _outer(tape: Tape) -> list[int]:
+    """Rows that begin a numbered region inside no other one of their thread."""
+    rows = tape.where(Kind.region_begin, Kind.region_end)
+    rows = rows[tape.knows("ref")[rows]]
+    threads = tape.columns["thread"][rows] if tape.has("thread") else np.zeros(len(rows), "u2")
+    depth, outer = Counter[int](), []
+    for row, thread in zip(rows.tolist(), threads.tolist(), strict=True):
+        if tape.columns["kind"][row] == int(Kind.region_begin):
+            outer += [row] if depth[thread] == 0 else []
+            depth[thread] += 1
+        else:
+            depth[thread] = max(0, depth[thread] - 1)
+    return outer
 
 
 def _host_syncs(tape: Tape) -> NDArray[np.intp]:
