@@ -70,8 +70,8 @@ def main() -> None:
         path = Path(folder) / "repeated.pickle"
         write = [sys.executable, "-c", _WRITE, str(path), str(told.events // EVENTS + 1)]
         events = int(subprocess.run(write, cwd=ROOT / "benchmarks", capture_output=True, text=True, check=True).stdout)
-        load = f"{os.getloadavg()[0]:.1f} programs run on {os.cpu_count()} cores"
-        print(f"{events:,} events, {path.stat().st_size / 1e9:.3f} GB; {load}")
+        load = round(os.getloadavg()[0], 1)
+        print(f"{events:,} events, {path.stat().st_size / 1e9:.3f} GB; {load} programs run on {os.cpu_count()} cores")
         for name, arguments in ((name, WAYS[name]) for name in told.way or WAYS):
             runs = [measured(arguments, path) for _ in range(told.rounds)]
             wall, cpu = (statistics.median(run[i] for run in runs) for i in (0, 1))
@@ -90,7 +90,7 @@ def main() -> None:
             "cores": os.cpu_count(),
             "events": events,
         }
-        SAVED.write_text(json.dumps([*saved, {**run, "bytes": size, "rows": rows}], indent=1) + "\n")
+        SAVED.write_text(json.dumps([*saved, {**run, "events": events, "bytes": size, "rows": rows}], indent=1) + "\n")
 
 
 if __name__ == "__main__":

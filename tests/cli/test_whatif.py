@@ -340,6 +340,22 @@ def test_a_history_that_begins_in_mid_life_is_held_against_itself_and_not_agains
     assert told.startswith(f"forebay's pool holds {size(none - ours)} less at its peak")
 
 
+@pytest.mark.parametrize("path", [p for p in FILES if p.name == "train-default-cap1790.pickle.xz"], ids=lambda path: path.name)
+def test_all_rows_stand_under_the_cap_that_the_history_shows(path, capsys):
+    output = table(capsys, path)
+    assert output["recorded"]["ooms"] == 0
+    assert {row["cap_bytes"] for row in output["rows"]} == {1724 * MIB}
+    assert output["rows"][-1]["peak_reserved_bytes"] <= 1724 * MIB
+    assert "what is kept apart, expandable_segments:True" in {row["settings"] for row in output["rows"]}  # alike for both torches
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if p.name == "alloc_retry-1.pickle.xz"], ids=lambda path: path.name)
+def test_where_no_row_serves_the_request_that_is_said(path, capsys):
+    output = table(capsys, path)
+    assert all(row["oom"] for row in output["rows"])
+    assert output["advice"][0] == "No row here serves the request that was refused."
+
+
 SYNTHETIC = [path for path in FILES if path.name.startswith("public_synthetic_4streams")]
 
 

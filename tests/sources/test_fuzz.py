@@ -14,6 +14,15 @@ def test_broken_inputs_are_read_soundly_or_refused_in_one_line(name):
     assert 0 < told.count("refused") < len(told)
 
 
+# A kind's name with a line end in it; a settings string with one; a row of work that claims to have the text of a definition.
+FOUND = [("recording", 0, 223), ("settings", 1, 91_455), ("recording", 1, 81_991)]
+
+
+@pytest.mark.parametrize(("name", "seed", "number"), FOUND)
+def test_inputs_that_broke_a_reader_once_are_refused_or_sound(name, seed, number):
+    assert fuzz.answer(name, seed, number) in ("sound", "refused")
+
+
 @pytest.mark.parametrize("name", fuzz.READERS)
 def test_what_inputs_are_made_from_is_sound(name):
     originals, _, read = fuzz.READERS[name]

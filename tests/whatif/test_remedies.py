@@ -120,6 +120,16 @@ def test_long_lived_sites_are_found_by_the_life_of_their_blocks():
     )
 
 
+def test_sites_are_named_by_the_frames_that_their_author_wrote():
+    cpp = PINNED.replace("at cache.py:7 keep", "at ??:0 torch::unwind < cache.py:7 keep < eval.c:9 _PyEval")
+    [case] = segregate_cases(parse(cpp), [calibrate(parse(cpp))], ["keep=cache"], None)
+    assert "around: cache.py:7 keep < big.py:3 loop → cache" in case.how
+    assert case.label == "keep=cache"  # without a limit nothing is given back, in no version
+    bare = PINNED.replace("at cache.py:7 keep < big.py:3 loop", "at eval.c:9 run")
+    [named] = segregate_cases(parse(bare), [calibrate(parse(bare))], ["run=cache"], None)
+    assert "eval.c:9 run → cache" in named.how
+
+
 def test_under_a_cap_private_pools_are_shown_for_both_ways_of_torch():
     tape = parse(PINNED)
     cases = segregate_cases(tape, [calibrate(tape)], ["keep=cache"], 200 * MIB)

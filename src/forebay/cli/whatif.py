@@ -108,15 +108,14 @@ def _answer(tape: Tape, asked: Asked | None, cap: int | None, *, ours: bool) -> 
     start = time.perf_counter()
     with progress(f"replaying {_events(tape):,} events") as advance:
         table = pytorch_table(tape, asked, before, lambda done, total: advance(done / total)) if asked is not None else None
-        row = _our_row(tape, each, _limit(tape, before, cap, figures), figures) if ours else None
+        row = _our_row(tape, each, _limit(tape, before, cap, table), figures) if ours else None
     return _Answer(table, row, figures, time.perf_counter() - start)
 
 
-def _limit(tape: Tape, before: HeapState, cap: int | None, figures: Recorded) -> int | None:
-    """The cap to run under: the one asked for, else, where a request was refused, the recorded one, or what the driver had to give, as
-    far as the history shows it."""
-    if cap is not None or not figures.ooms:
-        return cap
+def _limit(tape: Tape, before: HeapState, cap: int | None, table: Table | None) -> int | None:
+    """The cap to run under: the one asked for, else the recorded one, or what the driver had to give, as far as the history shows it."""
+    if cap is not None or table is not None:
+        return cap if cap is not None or table is None else table.recorded.cap_bytes
     found = [calibrate(tape, device, before=before) for device in devices(tape)]
     return found[0].limit() if len(found) == 1 else None
 
@@ -202,8 +201,15 @@ def _output(snapshot: str, tape: Tape, answer: _Answer) -> WhatIf:
 
 
 def _advice(tape: Tape, answer: _Answer) -> Iterator[str]:
-    yield from _ours_told(answer)
     table, figures = answer.table, answer.figures
+    ours = list(_ours_told(answer))
+    yield from ours
+    if table is not None and not table.advice and not ours and any(row.oom for row in table.rows):
+        yield (
+            "No row here serves the request that was refused."
+            if figures.ooms
+            else "Nothing here helps by more than what is open."
+        )
     if table is not None:
         yield from table.notes
         if not table.exact:

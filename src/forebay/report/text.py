@@ -59,7 +59,7 @@ def _headlines(output: WhatIf) -> Iterator[Text]:
         calibrated = (
             "the emulation does what the recording shows" if exact else f"the emulation differs from event {where or 0:,} on"
         )
-        yield Text(f"{calibrated}; any allocator needs at least {size(output.lower_bound_bytes)}")
+        yield Text(f"{calibrated}; any allocator needs at least {_mib(output.lower_bound_bytes)}")
 
 
 def _title(row: Row) -> str:

@@ -86,7 +86,7 @@ def _survey(raws: Iterable[Raw]) -> _Survey:
         seqs.append(tape.columns["seq"][rest])
         least.append(int(seqs[-1].min()) if len(seqs[-1]) else _NO_SEQ)
         bits |= int(np.bitwise_or.reduce(tape.known[rest])) if tape.known is not None else 0
-    present = frozenset(name for bit, name in enumerate(NAMES) if bits >> bit & 1) | {"kind", "seq"}
+    present = frozenset(name for bit, name in enumerate(NAMES) if bits >> bit & 1) - {"text"} | {"kind", "seq"}  # of define rows
     earliest = np.minimum.accumulate([*least[1:], _NO_SEQ][::-1])[::-1].tolist() if least else []
     return _Survey(_sides(entries), present, earliest, np.sort(np.concatenate(seqs)) if "cause" in present else None)
 

@@ -123,10 +123,9 @@ def _cases(
     settings: AllocatorSettings,
 ) -> list[Case]:
     steps = tuple(moved(d.steps) for d in devices)
-    return [
-        Case(f"{label} ({version})", settings, cap, how, steps, routing_is_capture=capture)
-        for capture, version in (_VERSIONS if cap is not None else _VERSIONS[:1])
-    ]
+    if cap is None and all(device.capacity is None for device in devices):  # nothing is ever given back for a request
+        return [Case(label, settings, cap, how, steps)]
+    return [Case(f"{label} ({version})", settings, cap, how, steps, routing_is_capture=capture) for capture, version in _VERSIONS]
 
 
 def _by_bytes(devices: Sequence[Calibrated]) -> dict[int, int]:
@@ -143,8 +142,12 @@ def _by_bytes(devices: Sequence[Calibrated]) -> dict[int, int]:
 def _named(tape: Tape, sites: frozenset[int], weight: Mapping[int, int], most: int = 3) -> str:
     """The sites, those that asked for most first."""
     heavy = sorted(sites, key=lambda site: (-weight.get(site, 0), site))
-    told = [stack for site in heavy if (stack := tape.sides.sites.stack(site))]
-    first = list(dict.fromkeys(" < ".join(f"{f.file}:{f.line} {f.function}" for f in stack[:2]) for stack in told))
+    stacks = [stack for site in heavy if (stack := tape.sides.sites.stack(site))]
+    python = [[frame for frame in stack if frame.file.endswith(".py")] for stack in stacks]  # what a program's author knows
+    told = [stack[:2] for stack in python if stack] or [list(stack[:2]) for stack in stacks]
+    first = list(dict.fromkeys(" < ".join(f"{f.file}:{f.line} {f.function}" for f in stack) for stack in told))
+    if not first:
+        return "sites that no stack names"
     return ", ".join(first[:most]) + (f" and {len(first) - most} more" if len(first) > most else "")
 
 

@@ -117,9 +117,21 @@ def _shown(tape: Tape, found: Sequence[Calibrated], what: Asked, progress: Calla
     cases = [_picked(found, group) for group in _groups(tape, found, what)]
     rows = replayed(found, cases, progress)
     span = found[0].cap_range if len(found) == 1 and what.cap is None else None
-    if span is None:
-        return rows
-    return [_within(found, case, row, span) if row.oom else row for case, row in zip(cases, rows, strict=True)]
+    if span is not None:
+        rows = [_within(found, case, row, span) if row.oom else row for case, row in zip(cases, rows, strict=True)]
+    return _versions_joined(cases, rows)
+
+
+def _versions_joined(cases: Sequence[Case], rows: Sequence[Row]) -> list[Row]:
+    """Rows of one case for two versions of torch as one, where they come out alike."""
+    out: list[tuple[Case, Row]] = []
+    for case, row in zip(cases, rows, strict=True):
+        same = out and replace(out[-1][0], label="", routing_is_capture=True) == replace(case, label="", routing_is_capture=True)
+        if same and replace(out[-1][1], settings="") == replace(row, settings=""):
+            out[-1] = (out[-1][0], replace(row, settings=row.settings.rpartition(" (")[0]))
+        else:
+            out.append((case, row))
+    return [row for _, row in out]
 
 
 def pytorch_table(
