@@ -69,11 +69,11 @@ build/stress-$1/%.o: native/%.cpp
 build/stress-$1/%_stress.o: tests/native/%_stress.cpp
 	@mkdir -p $$(@D)
 	$$(call sanitized,$1) -DFOREBAY_CHECKS=1 -Inative -Itests/native -MMD -MP -c $$< -o $$@
+.PRECIOUS: build/stress-$1/%.o build/stress-$1/%_stress.o
 build/stress-$1/%_stress: build/stress-$1/%_stress.o $(POOL:%=build/stress-$1/%.o)
 	$$(call sanitized,$1) $$^ -o $$@ -pthread
 endef
 $(foreach kind,$(SANITIZED),$(eval $(call stress_of,$(kind))))
-.PRECIOUS: build/stress-%.o
 -include $(foreach kind,$(SANITIZED),$(POOL:%=build/stress-$(kind)/%.d) $(patsubst %,build/stress-$(kind)/%_stress.d,pool paged))
 
 # Operations, then a seed; the pool in each way to grow.
