@@ -43,6 +43,7 @@ class Storm:
             Pool(self.device, "segments", wait_limit=0.01),
             Pool(self.device, "frames", growth="frames", wait_limit=0.01),
             Pool(self.device, "capped", limit=48 * MIB, growth="frames", wait_limit=0.01),
+            Pool(self.device, "debug", limit=64 * MIB, wait_limit=0.01, debug="8MiB"),
         ]
         self.counts: Counter[str] = Counter()
         self.failures: list[str] = []
@@ -72,6 +73,7 @@ class Storm:
         self.device.synchronize()
         for pool in self.pools:
             pool.walk()
+        self.failures += [str(report) for report in self.pools[-1].reports]
         kept = sum(p.gauges().allocated for p in self.pools)
         if kept:
             self.failures.append(f"{kept} bytes are still allocated")
