@@ -51,7 +51,7 @@ lint: $(BIN)/.lint ## style, types, import laws
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/native_law.py
-	find $(wildcard native tests/native benchmarks/native) -name '*.[ch]pp' | xargs $(BIN)/clang-format --dry-run --Werror
+	find $(wildcard native tests/native tests/fake_cuda benchmarks/native) -name '*.[ch]pp' | xargs $(BIN)/clang-format --dry-run --Werror
 	$(BIN)/python tools/largest.py
 
 # The native stress programs, with local checks on every operation: one thread under ASan and UBSan (and the full walk

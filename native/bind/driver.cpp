@@ -14,6 +14,7 @@
 #include "bind/fault.hpp"
 #include "bind/lent_bytes.hpp"
 #include "bind/module.hpp"
+#include "bind/uses.hpp"
 #include "driver/faulty.hpp"
 #include "driver/pool_rows.hpp"
 #include "driver/sim.hpp"
@@ -57,11 +58,12 @@ std::string shown(CaptureMode m) { return std::to_string(static_cast<int>(m)); }
 std::string shown(StreamKind k) { return k == StreamKind::blocking ? "blocking" : "nonblocking"; }
 
 template <class... A>
-[[noreturn]] void fail(Call call, Status status, const std::vector<const char*>& names, const A&... arguments) {
+[[noreturn]] void fail(Driver& d, Call call, Status status, const std::vector<const char*>& names,
+                       const A&... arguments) {
   std::string text;
   std::size_t i = 0;
   ((text += (i ? ", " : "") + std::string(names[i]) + "=" + shown(arguments), ++i), ...);
-  throw CallFailed(call, status, text);
+  throw CallFailed(call, status, text, d.failure());
 }
 
 // One method of the port. `names` are the names of its arguments.
@@ -72,9 +74,9 @@ void bind_call(nb::class_<Driver>& c, R (Driver::*)(A...), Names... names) {
   const auto method = [](Driver& d, A... a) {
     const R result = (d.*Method)(a...);
     if constexpr (std::is_same_v<R, Status>) {
-      if (result != Status::ok) fail(call, result, kept, a...);
+      if (result != Status::ok) fail(d, call, result, kept, a...);
     } else {
-      if (!result.ok()) fail(call, result.status(), kept, a...);
+      if (!result.ok()) fail(d, call, result.status(), kept, a...);
       return *result;
     }
   };
@@ -122,8 +124,8 @@ void bind_port(nb::class_<Driver>& c) {
   FOREBAY_BIND(executable_destroy, "device", "executable");
 }
 
-void require(Call call, Status status, int device) {
-  if (status != Status::ok) throw CallFailed(call, status, "device=" + std::to_string(device));
+void require(Driver& d, Call call, Status status, int device) {
+  if (status != Status::ok) throw CallFailed(call, status, "device=" + std::to_string(device), d.failure());
 }
 
 // A Python callable that may be copied and dropped without the GIL.
@@ -133,14 +135,6 @@ std::shared_ptr<nb::object> keep(nb::object callable) {
             const nb::gil_scoped_acquire gil;
             delete object;
           }};
-}
-
-// One use from (address, size, mode, space).
-Use use_of(nb::handle row) {
-  Use use;
-  use.address = nb::cast<std::uint64_t>(row[0]), use.size = nb::cast<std::uint64_t>(row[1]);
-  use.mode = static_cast<Mode>(nb::cast<int>(row[2])), use.space = static_cast<Space>(nb::cast<int>(row[3]));
-  return use;
 }
 
 // Hands the callable one LentBytes a use, writable where the use may write. The callable answers whether it worked.
@@ -166,7 +160,7 @@ void launch(Driver& d, int device, StreamHandle stream, std::string name, std::o
     return call_with_views(*kept, uses, views);
   };
   const Leaving open{};
-  require(Call::launch, d.launch(device, stream, std::move(work)), device);
+  require(d, Call::launch, d.launch(device, stream, std::move(work)), device);
 }
 
 void host_func(Driver& d, int device, StreamHandle stream, nb::object callable) {
@@ -174,7 +168,7 @@ void host_func(Driver& d, int device, StreamHandle stream, nb::object callable) 
     if (call_with_views(*kept, {}, {}) != Status::ok) throw CallFailed(Call::host_func, Status::launch_failed, {});
   };
   const Leaving open{};
-  require(Call::host_func, d.host_func(device, stream, std::move(run)), device);
+  require(d, Call::host_func, d.host_func(device, stream, std::move(run)), device);
 }
 
 // Contiguous bytes of any object with the buffer protocol.
@@ -196,18 +190,18 @@ class Bytes {
 void upload(Driver& d, int device, Address to, nb::handle from, StreamHandle stream) {
   const Bytes bytes(from, PyBUF_C_CONTIGUOUS);
   const Leaving open{};
-  require(Call::upload, d.upload(device, to, bytes.data(), bytes.size(), stream), device);
+  require(d, Call::upload, d.upload(device, to, bytes.data(), bytes.size(), stream), device);
 }
 
 void download(Driver& d, int device, nb::handle to, Address from, StreamHandle stream) {
   const Bytes bytes(to, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE);
   const Leaving open{};
-  require(Call::download, d.download(device, bytes.data(), from, bytes.size(), stream), device);
+  require(d, Call::download, d.download(device, bytes.data(), from, bytes.size(), stream), device);
 }
 
 LentBytes host_memory(Driver& d, Address address, std::uint64_t bytes) {
   const auto pointer = d.host_pointer(address, bytes);
-  if (!pointer) fail(Call::host_pointer, pointer.status(), {"address", "bytes"}, address, bytes);
+  if (!pointer) fail(d, Call::host_pointer, pointer.status(), {"address", "bytes"}, address, bytes);
   return {*pointer, bytes, true};
 }
 

@@ -12,10 +12,12 @@
 namespace forebay {
 
 struct CallFailed final : std::exception {
-  CallFailed(Call c, Status s, std::string a) : call(c), status(s), arguments(std::move(a)) {}
+  CallFailed(Call c, Status s, std::string a, std::string u = {})
+      : call(c), status(s), arguments(std::move(a)), underneath(std::move(u)) {}
   Call call;
   Status status;
-  std::string arguments;  // "device=0, bytes=512"
+  std::string arguments;   // "device=0, bytes=512"
+  std::string underneath;  // what the driver says of it (Driver::failure)
 };
 
 // Once a module: CallFailed becomes forebay.errors.DriverError.

@@ -5,6 +5,7 @@ NB_MODULE(_core, m) {
   m.doc() = "The native core of forebay: one submodule a room of native/.";
   forebay::bind_tape(m);
   forebay::bind_driver(m);
+  forebay::bind_cuda(m);
   forebay::bind_emulate(m);
   forebay::bind_allocator(m);
   forebay::bind_ingest(m);

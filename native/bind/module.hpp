@@ -6,6 +6,8 @@
 namespace forebay {
 
 void bind_driver(nanobind::module_& m);
+void bind_cuda(nanobind::module_& m);
+void bind_cuda(nanobind::module_& m);
 void bind_tape(nanobind::module_& m);
 void bind_order(nanobind::module_& m);
 void bind_recorder(nanobind::module_& tape);  // into _core.tape

@@ -166,16 +166,25 @@ class FaultyDriver final : public Driver {
   }
   std::optional<WorkTimes> work_times() override { return next_.work_times(); }
   bool watch(const std::shared_ptr<Watch>& watch) override { return next_.watch(watch); }
+  std::string failure() override { return planned() ? "as planned" : next_.failure(); }
 
  private:
   template <class F>
   auto made(Call call, F&& f) -> decltype(f()) {
     counts_[static_cast<std::size_t>(call)].fetch_add(1, std::memory_order_relaxed);
+    planned() = false;
     if (planned_.load(std::memory_order_acquire))
-      if (const auto status = struck(call)) return *status;
+      if (const auto status = struck(call)) {
+        planned() = true;
+        return *status;
+      }
     return f();
   }
   std::optional<Status> struck(Call call);
+  static bool& planned() {  // whether this thread's last call was answered by a plan
+    thread_local bool planned = false;
+    return planned;
+  }
 
   Driver& next_;
   std::array<std::atomic<std::uint64_t>, kCallNames.size()> counts_{};

@@ -186,7 +186,8 @@ class Driver {
     return Status::not_supported;
   }
 
-  // Work whose code is ours: `not_supported` where the device runs only its own code.
+  // Work whose code is ours: `not_supported` where the device runs only its own code. A driver over such a device may
+  // call `run` at the issue instead, on the calling thread and with device addresses for views: it issues the work.
   [[nodiscard]] virtual Status launch(int /*device*/, StreamHandle /*stream*/, Work /*work*/) {
     return Status::not_supported;
   }
@@ -195,6 +196,8 @@ class Driver {
   virtual std::optional<WorkTimes> work_times() { return std::nullopt; }
   // From now on the watch hears of all work, for as long as it lives. False: this driver does not know its work.
   virtual bool watch(const std::shared_ptr<Watch>& /*watch*/) { return false; }
+  // What lies under this thread's last call, if that failed, in the words of whoever refused it. Empty: nothing to add.
+  virtual std::string failure() { return {}; }
 };
 
 }  // namespace forebay

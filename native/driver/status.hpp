@@ -9,7 +9,7 @@
 
 namespace forebay {
 
-// X(status, CUresult, in words). illegal_address and launch_failed are sticky.
+// X(status, CUresult, in words). A driver may answer a number that is not here.
 // clang-format off
 #define FOREBAY_STATUS_TABLE(X) \
   X(ok, 0, "ok") \
@@ -17,14 +17,24 @@ namespace forebay {
   X(out_of_memory, 2, "out of memory") \
   X(not_initialized, 3, "not initialized") \
   X(deinitialized, 4, "deinitialized") \
+  X(no_device, 100, "no device") \
   X(invalid_device, 101, "invalid device") \
   X(invalid_context, 201, "invalid context") \
   X(already_mapped, 208, "already mapped") \
   X(not_mapped, 211, "not mapped") \
+  X(ecc_uncorrectable, 214, "uncorrectable memory error") \
   X(invalid_handle, 400, "invalid handle") \
   X(illegal_state, 401, "illegal state") \
   X(not_ready, 600, "not ready") \
   X(illegal_address, 700, "illegal address") \
+  X(launch_timeout, 702, "launch timed out") \
+  X(context_destroyed, 709, "context is destroyed") \
+  X(assertion, 710, "device-side assertion failed") \
+  X(hardware_stack_error, 714, "hardware stack error") \
+  X(illegal_instruction, 715, "illegal instruction") \
+  X(misaligned_address, 716, "misaligned address") \
+  X(invalid_address_space, 717, "invalid address space") \
+  X(invalid_pc, 718, "invalid program counter") \
   X(launch_failed, 719, "launch failed") \
   X(not_permitted, 800, "not permitted") \
   X(not_supported, 801, "not supported") \
@@ -47,7 +57,24 @@ enum class Status : std::int32_t {
 };
 
 // After a sticky error every later call of the context answers it too.
-constexpr bool sticky(Status s) { return s == Status::illegal_address || s == Status::launch_failed; }
+constexpr bool sticky(Status s) {
+  switch (s) {
+    case Status::ecc_uncorrectable:
+    case Status::illegal_address:
+    case Status::launch_timeout:
+    case Status::context_destroyed:
+    case Status::assertion:
+    case Status::hardware_stack_error:
+    case Status::illegal_instruction:
+    case Status::misaligned_address:
+    case Status::invalid_address_space:
+    case Status::invalid_pc:
+    case Status::launch_failed:
+      return true;
+    default:
+      return false;
+  }
+}
 std::string_view name_of(Status s);
 
 // A value, or the status that says why there is none. Never both.

@@ -102,6 +102,7 @@ class TapedDriver final : public Driver {
   Status executable_destroy(int device, ExecutableHandle executable) override;
   std::optional<WorkTimes> work_times() override { return next_.work_times(); }
   bool watch(const std::shared_ptr<Watch>& watch) override { return next_.watch(watch); }
+  std::string failure() override { return next_.failure(); }
 
  private:
   using Refs = std::unordered_map<std::uint64_t, std::uint32_t>;

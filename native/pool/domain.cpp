@@ -1,21 +1,9 @@
 #include "pool/domain.hpp"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <thread>
 
 namespace forebay {
-
-std::atomic<std::uint32_t> Domain::forks_seen{0};
-
-namespace {
-std::uint32_t watched_forks() {
-  static const int once = pthread_atfork(nullptr, nullptr, [] { Domain::forks_seen.fetch_add(1); });
-  (void)once;
-  return Domain::forks_seen.load();
-}
-}  // namespace
 
 Domain::Domain(Driver& driver, int device, Nap nap)
     : driver_(driver), device_(device), nap_(std::move(nap)), forks_(watched_forks()) {}

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "driver/forks.hpp"
 #include "driver/port.hpp"
 #include "pool/clock.hpp"
 #include "pool/frames.hpp"
@@ -72,8 +73,6 @@ class Domain {
     for (Pool* pool : pools_)
       if (pool != except) visit(*pool);
   }
-
-  static std::atomic<std::uint32_t> forks_seen;  // how many forks lie between the first process and this one
 
  private:
   static void sleep(std::chrono::nanoseconds time);

@@ -8,6 +8,7 @@ from forebay.region import region as region
 
 _HOMES = {
     "Buffer": "forebay.runtime",
+    "CudaDevice": "forebay.runtime",
     "Event": "forebay.runtime",
     "PagedPool": "forebay.runtime",
     "PinnedPool": "forebay.runtime",

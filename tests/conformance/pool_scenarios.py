@@ -26,7 +26,7 @@ def reuse_by_another_stream(w: World) -> None:
     pool = w.pool(limit=20 * MIB)
     kept = w.alloc(pool, 4 * MIB, w.main)
     w.free(w.alloc(pool, 14 * MIB, w.main))
-    w.sim.device_sync(0)
+    w.ground.settle()
     guest = w.alloc(pool, 13 * MIB, w.other)
     w.free(kept, guest)
     w.alloc(pool, 19 * MIB, w.main)
@@ -39,7 +39,7 @@ def lend_and_free(w: World) -> None:
     w.busy(w.other, 1000)
     w.free(lent)
     w.alloc(pool, 6 * MIB, w.main)
-    w.sim.device_sync(0)
+    w.ground.settle()
     w.alloc(pool, 18 * MIB, w.main)
 
 
@@ -112,7 +112,7 @@ def a_stream_ends(w: World) -> None:
         return
     w.free(w.alloc(pool, 20 * MIB, stream))
     w.attempt(stream.close)
-    w.sim.device_sync(0)
+    w.ground.settle()
     w.attempt(w.device.synchronize)
     w.alloc(pool, 18 * MIB, w.main)
 
@@ -137,7 +137,7 @@ def pinned_memory(w: World) -> None:
     w.free(first)
     w.alloc(pool, 30 * MIB, w.main)
     w.trim(pool)
-    w.sim.device_sync(0)
+    w.ground.settle()
     w.alloc(pool, 3 * MIB, w.other)
     w.trim(pool)
 

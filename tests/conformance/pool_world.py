@@ -6,15 +6,13 @@ Bytes are written and read below the driver that fails, so that every failing ca
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from conformance.grounds import CAPACITY, MIB, FakeGround, Ground, SimGround
 from forebay._core.pool import GuardedPool
 from forebay.errors import DriverError, Pending, PoolExhausted
-from forebay.runtime import PagedPool, PinnedPool, Pool, SimDevice, Stream
+from forebay.runtime import PagedPool, PinnedPool, Pool, Stream
 from forebay.runtime.paged import Sequence
 
-MIB = 2**20
-CAPACITY = 96 * MIB
-CLEAN_UP = ["free", "unmap", "release", "release_range", "event_destroy", "host_free", "stream_destroy"]
-
+__all__ = ["CAPACITY", "MIB", "AnyPool", "FakeGround", "Ground", "Held", "Pages", "SimGround", "World"]
 
 AnyPool = Pool | PinnedPool | PagedPool
 PAGE = 64 * 1024  # bytes of a page, 16 tokens
@@ -49,10 +47,9 @@ class Pages:
 class World:
     """`growth` is that of every pool whose own is not said. An operation that fails leaves what it was to give out."""
 
-    def __init__(self, growth: str) -> None:
-        self.growth = growth
-        self.device = SimDevice(CAPACITY)
-        self.faulty, self.sim = self.device.machine.faulty, self.device.machine.sim
+    def __init__(self, growth: str, ground: type[Ground] = SimGround) -> None:
+        self.growth, self.ground = growth, ground()
+        self.device = self.ground.device
         self.main, self.other = (self.device.stream(name, kind="nonblocking") for name in ("main", "other"))
         self.pools: list[AnyPool] = []
         self.held: list[Held] = []
@@ -68,13 +65,16 @@ class World:
             return None
 
     def pool(self, **options: object) -> Pool | None:
-        return self._made(lambda: Pool(self.device, "p", **{"growth": self.growth, "wait_limit": 0.01} | options))
+        return self._made(
+            lambda: Pool(self.device, "p", **{"growth": self.growth, "wait_limit": self.ground.wait_limit} | options)
+        )
 
     def pinned(self, **options: object) -> PinnedPool | None:
-        return self._made(lambda: PinnedPool(self.device, "pinned", wait_limit=0.01, **options))
+        return self._made(lambda: PinnedPool(self.device, "pinned", wait_limit=self.ground.wait_limit, **options))
 
     def paged(self, pages: int) -> PagedPool | None:
-        return self._made(lambda: PagedPool(self.device, "paged", pages * PAGE, page_bytes=PAGE, page_tokens=16, wait_limit=0.01))
+        size, limit = pages * PAGE, self.ground.wait_limit
+        return self._made(lambda: PagedPool(self.device, "paged", size, page_bytes=PAGE, page_tokens=16, wait_limit=limit))
 
     def _made(self, make: Callable[[], AnyPool]) -> AnyPool | None:
         pool = self.attempt(make)
@@ -107,7 +107,7 @@ class World:
         self._values += 1
         for page in range(before, len(pages.sequence.table)):
             pages.values[page] = self._values % 251 + 1
-            self.sim.memset(0, pages.sequence.page(page, "u1", 64).address, pages.values[page], 64, stream.handle)
+            self.ground.fill(stream.handle, pages.sequence.page(page, "u1", 64).address, pages.values[page], 64)
         pages.sequence.commit([self._values * 1000 + i for i in range(tokens)], stream)
 
     def fork(self, pages: Pages | None, stream: Stream) -> Pages | None:
@@ -135,12 +135,12 @@ class World:
         held = Held(pool, address, nbytes, self._values % 251 + 1)
         self.held.append(held)
         for begin, end in held.samples():
-            self.sim.memset(0, begin, held.value, end - begin, stream.handle)
+            self.ground.fill(stream.handle, begin, held.value, end - begin)
         return held
 
     def busy(self, stream: Stream, ns: int = 10**15) -> None:
         """The stream works for so long, in virtual time: longer than a pool waits unless told."""
-        self.sim.launch(0, stream.handle, "busy", ns, [], lambda memory: True)
+        self.ground.busy(stream.handle, ns)
 
     def lend(self, held: Held | None, stream: Stream) -> None:
         if held is not None:
@@ -172,10 +172,6 @@ class World:
         self.free(*[h for h in self.held if h.pool is pool])
         self.finish(*[p for p in self.pages if p.sequence.pool is pool])
 
-    @property
-    def calls(self) -> int:
-        return sum(self.device.driver_calls.values())
-
     def accounted(self) -> tuple[int, int]:
         """Bytes that somebody answers for: of the device, and pinned."""
         domain, reserved = self.device.domain, [0, 0]
@@ -190,12 +186,7 @@ class World:
 
     def damaged(self) -> list[tuple[int, int, int]]:
         """What was written into live memory and is not there: begin, end and value. All work is done then."""
-        self.sim.device_sync(0)
+        self.ground.settle()
         written = [(begin, end, h.value) for h in self.held for begin, end in h.samples()]
         written += [sample for pages in self.pages for sample in pages.samples()]
-        return [(begin, end, value) for begin, end, value in written if self._bytes(begin, end) != {value}]
-
-    def _bytes(self, begin: int, end: int) -> set[int]:
-        out = bytearray(end - begin)
-        self.sim.download(0, out, begin, self.main.handle)
-        return set(out)
+        return [(begin, end, value) for begin, end, value in written if set(self.ground.read(begin, end - begin)) != {value}]

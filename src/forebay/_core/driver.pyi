@@ -30,6 +30,9 @@ class Status(enum.IntEnum):
     deinitialized = 4
     """deinitialized"""
 
+    no_device = 100
+    """no device"""
+
     invalid_device = 101
     """invalid device"""
 
@@ -42,6 +45,9 @@ class Status(enum.IntEnum):
     not_mapped = 211
     """not mapped"""
 
+    ecc_uncorrectable = 214
+    """uncorrectable memory error"""
+
     invalid_handle = 400
     """invalid handle"""
 
@@ -53,6 +59,30 @@ class Status(enum.IntEnum):
 
     illegal_address = 700
     """illegal address"""
+
+    launch_timeout = 702
+    """launch timed out"""
+
+    context_destroyed = 709
+    """context is destroyed"""
+
+    assertion = 710
+    """device-side assertion failed"""
+
+    hardware_stack_error = 714
+    """hardware stack error"""
+
+    illegal_instruction = 715
+    """illegal instruction"""
+
+    misaligned_address = 716
+    """misaligned address"""
+
+    invalid_address_space = 717
+    """invalid address space"""
+
+    invalid_pc = 718
+    """invalid program counter"""
 
     launch_failed = 719
     """launch failed"""

@@ -4,7 +4,8 @@ Memory comes from pool.py, what is recorded goes through the drivers of native/d
 """
 
 from forebay.runtime.buffer import Array, Buffer
-from forebay.runtime.device import SimDevice
+from forebay.runtime.cuda import CudaDevice
+from forebay.runtime.device import Device, SimDevice
 from forebay.runtime.paged import PagedPool, Sequence
 from forebay.runtime.pinned import PinnedPool
 from forebay.runtime.pool import Pool
@@ -15,6 +16,8 @@ from forebay.runtime.stream import Event, Stream
 __all__ = [
     "Array",
     "Buffer",
+    "CudaDevice",
+    "Device",
     "Event",
     "PagedPool",
     "PinnedPool",

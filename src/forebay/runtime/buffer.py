@@ -22,29 +22,43 @@ from forebay.runtime.arguments import count, layout
 from forebay.tape.events import Space
 
 if TYPE_CHECKING:
-    from forebay.runtime.device import SimDevice
+    from forebay.runtime.device import Device
     from forebay.runtime.stream import Stream
 
 __all__ = ["Array", "Buffer"]
 
 
 class Buffer:
-    """`nbytes` bytes from `address`, on a device or in pinned host memory. The address is never one of the host's.
+    """`nbytes` bytes from `address`, on a device or in pinned host memory. A simulated address is never one of the host's.
 
     It is freed by `free`, or by leaving `with buffer:`; one that the program only lets go of stays allocated.
     `release` is called once with the buffer when it is freed; `streams` tells it which streams issued work on the bytes.
-    Note [Host views]: bytes that a NumPy view of `numpy` still shows are given back when the last such view is gone, and the view
-    keeps the buffer and its device: whatever the program drops first, a view never shows bytes that are not there.
+    Note [Host views]: bytes that a NumPy view of `numpy`, or a tensor that came through DLPack, still shows are given back when the
+    last such view is gone, and the view keeps the buffer and its device: whatever the program drops first, a view never shows bytes
+    that are not there. Whoever comes through `__cuda_array_interface__` tells nobody when they are done: free after them.
     """
 
-    __slots__ = ("__weakref__", "_freed", "_release", "_views", "address", "device", "nbytes", "space", "space_code", "streams")
+    __slots__ = (
+        "__weakref__",
+        "_freed",
+        "_release",
+        "_views",
+        "address",
+        "device",
+        "home",
+        "nbytes",
+        "space",
+        "space_code",
+        "streams",
+    )
 
     def __init__(
-        self, device: SimDevice, address: int, nbytes: int, release: Callable[[Buffer], object], space: Space = Space.device
+        self, device: Device, address: int, nbytes: int, release: Callable[[Buffer], object], space: Space = Space.device
     ) -> None:
         self.device, self.address, self.nbytes, self.space = device, address, nbytes, space
         self.space_code = int(space)
         self.streams: dict[int, Stream] = {}  # by stream id, in order of first use
+        self.home: Stream | None = None  # whose order the bytes came in, where they came in one
         self._release: Callable[[Buffer], object] | None = release
         self._freed, self._views = False, 0
 
@@ -71,7 +85,7 @@ class Buffer:
 
     def numpy(self, dtype: DTypeLike = np.uint8, shape: int | Sequence[int] | None = None) -> NDArray[Any]:
         """Pinned memory as the host sees it, writable; without a shape all of it. What it shows is the buffer's until the free.
-        Reads and writes through it are not recorded: `SimDevice.host_access` says them. Raises BadInput for device memory.
+        Reads and writes through it are not recorded: `Device.host_access` says them. Raises BadInput for device memory.
         """
         self._require_live()
         if self.space != Space.pinned:
@@ -80,8 +94,7 @@ class Buffer:
         kind, _, itemsize = layout(dtype, ())
         array = self.array(kind, self.nbytes // itemsize if shape is None else shape)
         whole = np.frombuffer(cast("memoryview", self.device.driver.host_memory(self.address, self.nbytes)), np.uint8)
-        self._views += 1
-        weakref.finalize(whole, self._unsee).atexit = False  # views of a view keep the first one
+        self.keep_for(whole)  # views of a view keep the first one
         return whole[: array.nbytes].view(kind).reshape(array.shape)
 
     @property
@@ -91,13 +104,25 @@ class Buffer:
             raise AttributeError("device memory has no array interface; copy it to the host with Stream.copy")
         return {"version": 3, "shape": (self.nbytes,), "typestr": "|u1", "data": self.numpy()}
 
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Memory of a CUDA device for CuPy, PyTorch, Numba: bytes of shape (nbytes,). AttributeError for a simulated device's."""
+        return self.bytes().__cuda_array_interface__
+
     def __dlpack__(self, **asked: Any) -> Any:
-        """Pinned memory as a DLPack capsule of uint8, shape (nbytes,), on the host; `asked` is DLPack's (stream, max_version, ...)."""
-        return self.numpy().__dlpack__(**asked)
+        """A DLPack capsule of uint8, shape (nbytes,); `asked` is DLPack's (stream, max_version, ...). Raises BadInput for memory of a
+        simulated device, which others do not know.
+        """
+        return self.numpy().__dlpack__(**asked) if self.space == Space.pinned else self.bytes().__dlpack__(**asked)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """DLPack's CPU device, (1, 0). Raises BadInput for device memory: a simulated device is none that others know."""
-        return self.numpy().__dlpack_device__()
+        """DLPack's name of where it is: (1, 0) for pinned memory, (2, index) on a CUDA device."""
+        return self.numpy().__dlpack_device__() if self.space == Space.pinned else self.device.dlpack_device()
+
+    def keep_for(self, view: object) -> None:
+        """The bytes are not given back while `view` is there."""
+        self._views += 1
+        weakref.finalize(view, self._unsee).atexit = False
 
     def free(self) -> None:
         """Gives the bytes back to whoever handed them out, once no host view shows them; a second call does nothing."""
@@ -183,6 +208,21 @@ class Array:
         if step != 1:
             raise BadInput("an array is cut into runs of rows: step must be 1")
         return self._cut(start, (max(stop - start, 0), *self.shape[1:]))
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """For CuPy, PyTorch, Numba, where the device is a CUDA one; else AttributeError. It names the stream to come after."""
+        self.buffer._require_live()
+        return self.buffer.device.exported(self)
+
+    def __dlpack__(self, **asked: Any) -> Any:
+        """A DLPack capsule, ordered before work on the `stream` that is asked for. Raises BadInput where others know no such device."""
+        self.buffer._require_live()
+        return self.buffer.device.capsule(self, **asked)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """DLPack's name of the device."""
+        return self.buffer.device.dlpack_device()
 
     def __array__(self, dtype: object = None, copy: object = None) -> NDArray[Any]:
         """Nobody sees the bytes this way, least of all a kernel that did not declare them: raises BadInput."""

@@ -1,6 +1,5 @@
-"""device: the simulated device as a program sees it, and the errors of what ran on it. Streams and events are stream.py's.
-
-What is simulated and how is native/driver/sim.hpp's.
+"""device: a device as a program sees it, the errors of what ran on it, and the simulated one. Streams and events are stream.py's,
+real devices cuda.py's. What is simulated and how is native/driver/sim.hpp's.
 """
 
 from __future__ import annotations
@@ -8,7 +7,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 from forebay._core.driver import Account, Driver, FaultyDriver, PoolRows, SimDriver, Status, StreamKind, TapedDriver
 from forebay._core.pool import Domain
@@ -21,56 +20,25 @@ from forebay.runtime.schedule import Schedule
 from forebay.runtime.stream import Event, Failure, Stream
 from forebay.tape.events import Mode, Space
 
-__all__ = ["SimDevice"]
+__all__ = ["Device", "Machine", "SimDevice"]
 
 _MOST_DEVICES, _LONGEST_NS = 256, 2**62  # addresses of one machine; a clock that cannot wrap
 _LEGACY, _PER_THREAD = 1, 2  # the handles that every device has (native/driver/port.hpp)
 
 
-class SimDevice:
-    """One simulated device of `capacity` bytes (a number, or "4GiB").
+class Device:
+    """What every device of the runtime has. A machine's devices share its drivers, its host threads and its pinned memory."""
 
-    Work runs in the order of virtual time; with a `seed` in a legal order drawn from that number; with a `schedule` (or its line) in
-    that one. `cost` names the table that the virtual clock goes by: "guide" or "h200". Raises BadInput for a size, a table or a
-    schedule that is none.
-    """
+    stream_type: ClassVar[type[Stream]] = Stream
 
-    def __init__(
-        self,
-        capacity: int | str = "4GiB",
-        *,
-        seed: int | None = None,
-        schedule: Schedule | str | None = None,
-        cost: str = "guide",
-    ) -> None:
-        self._join(_Machine([byte_count(capacity, "capacity")], _schedule(seed, schedule), cost), 0)
-
-    @classmethod
-    def many(
-        cls,
-        count: int,
-        capacity: int | str = "4GiB",
-        *,
-        seed: int | None = None,
-        schedule: Schedule | str | None = None,
-        cost: str = "guide",
-    ) -> tuple[SimDevice, ...]:
-        """`count` devices of one machine: they share its host threads and its pinned memory, and can wait for each other."""
-        number = _count(count, "devices", 1, _MOST_DEVICES)
-        machine = _Machine([byte_count(capacity, "capacity")] * number, _schedule(seed, schedule), cost)
-        devices = tuple(cls.__new__(cls) for _ in range(number))
-        for index, device in enumerate(devices):
-            device._join(machine, index)
-        return devices
-
-    def _join(self, machine: _Machine, index: int) -> None:
+    def _join(self, machine: Machine, index: int, domain: Domain) -> None:
         self.machine, self.index = machine, index
         self.driver: Driver = machine.driver
         self.failure = Failure()
-        self.domain = Domain(machine.driver, index, machine.sim)  # what the device's pools know of its streams
+        self.domain = domain  # what the device's pools know of its streams
         self._call = _DeviceCall(self.driver, self.failure, self.domain)
         self._host_call = _Call(self.driver, self.failure, self.domain)
-        self.default_stream = Stream(self, "default", _LEGACY, owned=False)
+        self.default_stream = self.stream_type(self, "default", _LEGACY, owned=False)
 
     def stream(self, name: str, *, kind: Literal["blocking", "nonblocking"] = "blocking", priority: int = 0) -> Stream:
         """A new stream. A blocking one is ordered with the legacy default stream, a non-blocking one is not.
@@ -83,11 +51,11 @@ class SimDevice:
         self.machine.taped.name_next_stream(name)
         with self.call() as driver:
             handle = driver.stream_create(self.index, StreamKind[kind], priority)
-        return Stream(self, name, handle, owned=True)
+        return self.stream_type(self, name, handle, owned=True)
 
     def thread_stream(self) -> Stream:
         """The calling thread's own default stream: a blocking one."""
-        return Stream(self, "per-thread", _PER_THREAD, owned=False)
+        return self.stream_type(self, "per-thread", _PER_THREAD, owned=False)
 
     def event(self) -> Event:
         """A new event, never recorded."""
@@ -114,23 +82,30 @@ class SimDevice:
             driver.device_sync(self.index)
         self.domain.reached(mark)
 
-    @property
-    def clock_ns(self) -> int:
-        """The calling thread's virtual clock."""
-        return self.driver.now_ns()
-
-    def spend(self, ns: int) -> None:
-        """Host work of `ns` nanoseconds on the calling thread's virtual clock. Raises BadInput for less than none."""
-        self.machine.sim.spend(_count(ns, "spend", most=_LONGEST_NS))
-
     def host_access(self, reads: Sequence[Array | Buffer] = (), writes: Sequence[Array | Buffer] = ()) -> None:
         """The host reads and writes these pinned bytes now. Issued work may have run by this moment, or not; a recording gets a row a
         range.
         """
-        self.machine.sim.host_access()
         for touched, mode in ((reads, Mode.read), (writes, Mode.write)):
             for pinned in touched:
                 self.machine.taped.host_access(pinned.address, pinned.nbytes, mode)
+
+    @property
+    def clock_ns(self) -> int:
+        """The calling thread's clock: of a simulated device a virtual one."""
+        return self.driver.now_ns()
+
+    def exported(self, array: Array) -> dict[str, Any]:
+        """The array as others find it through `__cuda_array_interface__`. AttributeError where they know no such device."""
+        raise AttributeError("a simulated device is none that other libraries know; copy to the host with Stream.copy")
+
+    def capsule(self, array: Array, *, stream: int | None = None, **asked: object) -> object:
+        """The array as a DLPack capsule. Raises BadInput where others know no such device."""
+        raise BadInput("a simulated device is none that other libraries know; copy to the host with Stream.copy")
+
+    def dlpack_device(self) -> tuple[int, int]:
+        """DLPack's name of the device. Raises BadInput as `capsule` does."""
+        raise BadInput("a simulated device is none that other libraries know; copy to the host with Stream.copy")
 
     def pool_rows(self, name: str, consumer: str | None, kind: str, space: Space, limit: int | None = None) -> PoolRows:
         """Where a pool of this device tells what it hands out, takes back and refuses: every recording has it then."""
@@ -140,11 +115,6 @@ class SimDevice:
     def driver_calls(self) -> dict[str, int]:
         """Driver calls so far by name, of every device of the machine."""
         return self.machine.faulty.counts()
-
-    @property
-    def account(self) -> Account:
-        """What lives on the device now, by the device's own account: bytes used, frames, mappings, segments, streams, events."""
-        return self.machine.sim.account(self.index)
 
     def fail(
         self, call: str | Sequence[str] | None = None, nth: int = 1, status: str = "out_of_memory", *, always: bool = False
@@ -184,7 +154,62 @@ class SimDevice:
             driver.host_free(buffer.address)
 
     def __repr__(self) -> str:
-        return f"SimDevice({self.index}, {self.driver.facts(self.index).total_bytes} bytes)"
+        return f"{type(self).__name__}({self.index}, {self.driver.facts(self.index).total_bytes} bytes)"
+
+
+class SimDevice(Device):
+    """One simulated device of `capacity` bytes (a number, or "4GiB").
+
+    Work runs in the order of virtual time; with a `seed` in a legal order drawn from that number; with a `schedule` (or its line) in
+    that one. `cost` names the table that the virtual clock goes by: "guide" or "h200". Raises BadInput for a size, a table or a
+    schedule that is none.
+    """
+
+    def __init__(
+        self,
+        capacity: int | str = "4GiB",
+        *,
+        seed: int | None = None,
+        schedule: Schedule | str | None = None,
+        cost: str = "guide",
+    ) -> None:
+        self._enter(_SimMachine([byte_count(capacity, "capacity")], _schedule(seed, schedule), cost), 0)
+
+    @classmethod
+    def many(
+        cls,
+        count: int,
+        capacity: int | str = "4GiB",
+        *,
+        seed: int | None = None,
+        schedule: Schedule | str | None = None,
+        cost: str = "guide",
+    ) -> tuple[SimDevice, ...]:
+        """`count` devices of one machine: they share its host threads and its pinned memory, and can wait for each other."""
+        number = _count(count, "devices", 1, _MOST_DEVICES)
+        machine = _SimMachine([byte_count(capacity, "capacity")] * number, _schedule(seed, schedule), cost)
+        devices = tuple(cls.__new__(cls) for _ in range(number))
+        for index, device in enumerate(devices):
+            device._enter(machine, index)
+        return devices
+
+    def _enter(self, machine: _SimMachine, index: int) -> None:
+        self.sim = machine.sim
+        self._join(machine, index, Domain(machine.driver, index, machine.sim))
+
+    def spend(self, ns: int) -> None:
+        """Host work of `ns` nanoseconds on the calling thread's virtual clock. Raises BadInput for less than none."""
+        self.sim.spend(_count(ns, "spend", most=_LONGEST_NS))
+
+    def host_access(self, reads: Sequence[Array | Buffer] = (), writes: Sequence[Array | Buffer] = ()) -> None:
+        """As any device's; on a seeded one due work may run before the access."""
+        self.sim.host_access()
+        super().host_access(reads, writes)
+
+    @property
+    def account(self) -> Account:
+        """What lives on the device now, by the device's own account: bytes used, frames, mappings, segments, streams, events."""
+        return self.sim.account(self.index)
 
 
 _FORKED = "this process was forked and can never use its parent's device: make one after the fork, or start processes with spawn"
@@ -222,16 +247,21 @@ class _DeviceCall(_Call):
         super().__exit__(kind, error, trace)
 
 
-class _Machine:
-    """The drivers that the devices of one machine share: the simulated one, around it the one that fails on demand, around that the
+class Machine:
+    """The drivers that the devices of one machine share: its own, around it the one that counts and fails on demand, around that the
     one that writes the tape while a recorder is attached.
     """
 
-    def __init__(self, capacities: Sequence[int], schedule: Schedule, cost: str) -> None:
-        self.sim = _simulated(capacities, schedule, cost)
-        self.faulty = FaultyDriver(self.sim)
+    def __init__(self, own: Driver) -> None:
+        self.faulty = FaultyDriver(own)
         self.taped = TapedDriver(self.faulty)
         self.driver: Driver = self.taped
+
+
+class _SimMachine(Machine):
+    def __init__(self, capacities: Sequence[int], schedule: Schedule, cost: str) -> None:
+        self.sim = _simulated(capacities, schedule, cost)
+        super().__init__(self.sim)
         tape_when_recording(self.taped)
 
 

@@ -18,7 +18,7 @@ from forebay._core.tape import Sink
 from forebay.errors import BadInput, ForebayError
 from forebay.runtime.arguments import byte_count, count, label, nanoseconds
 from forebay.runtime.buffer import Array, Buffer
-from forebay.runtime.device import SimDevice
+from forebay.runtime.device import Device
 from forebay.runtime.stream import Stream
 from forebay.tape.events import Space
 from forebay.units import size
@@ -41,7 +41,7 @@ class PagedPool:
 
     def __init__(
         self,
-        device: SimDevice,
+        device: Device,
         name: str,
         limit: int | str,
         *,

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from forebay._core.pool import Gauges
 from forebay.runtime.arguments import label
 from forebay.runtime.buffer import Buffer
-from forebay.runtime.device import SimDevice
+from forebay.runtime.device import Device
 from forebay.runtime.pool import Pool
 from forebay.tape.events import Space
 
@@ -33,7 +33,7 @@ class PinnedPool:
 
     def __init__(
         self,
-        device: SimDevice,
+        device: Device,
         name: str,
         limit: int | str | None = None,
         buckets: Sequence[int] = (),

@@ -17,7 +17,7 @@ from forebay.gauges import GAUGES
 from forebay.runtime.arguments import MOST, byte_count, count, label, nanoseconds
 from forebay.runtime.buffer import Buffer
 from forebay.runtime.debug import Checks, Report, quarantine_of
-from forebay.runtime.device import SimDevice
+from forebay.runtime.device import Device
 from forebay.runtime.stream import Stream
 from forebay.tape.events import Space
 from forebay.units import duration, size
@@ -46,7 +46,7 @@ class Pool:
 
     def __init__(
         self,
-        device: SimDevice,
+        device: Device,
         name: str,
         limit: int | str | None = None,
         buckets: Sequence[int] = (),
@@ -93,7 +93,9 @@ class Pool:
 
     def alloc(self, nbytes: int, stream: Stream) -> Buffer:
         """A buffer that work on `stream` may use from now on; its free is ordered after every stream that used it."""
-        return Buffer(self.device, self.alloc_address(nbytes, stream), int(nbytes), self._release, self._space)
+        buffer = Buffer(self.device, self.alloc_address(nbytes, stream), int(nbytes), self._release, self._space)
+        buffer.home = stream
+        return buffer
 
     def alloc_address(self, nbytes: int, stream: Stream) -> int:
         """The same without a buffer: whoever takes it gives it back with `free_address`, after `lend_address` for other streams."""

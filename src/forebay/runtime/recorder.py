@@ -28,14 +28,17 @@ if TYPE_CHECKING:
 
 __all__ = ["own_files", "recording", "tape_when_recording"]
 
-# What a program on this runtime cannot hide, as long as it touches pinned memory through `SimDevice.host_access`.
+# What a program on this runtime cannot hide, as long as it touches pinned memory through `Device.host_access`.
 # The beginning only where no device held memory when it was entered. Not every reclaim: of a block that no other stream used there is no
 # row.
 _BLIND: Final = {Sees.RECLAIMS, Sees.SETTINGS, Sees.CAPACITY, Sees.BEGINNING}
 _SEES: Final = frozenset(Sees) - _BLIND
+# And beside a real device, where other libraries call the driver too and nobody knows when the device works.
+_BLIND_BESIDE_OTHERS: Final = frozenset({Sees.WORK_TIMES, Sees.DRIVER_CALLS, Sees.SYNCS, Sees.QUERIES})
 
 _lock = threading.Lock()
 _drivers: weakref.WeakSet[TapedDriver] = weakref.WeakSet()
+_shared: weakref.WeakSet[TapedDriver] = weakref.WeakSet()  # drivers that other libraries call too
 _current: recording | None = None
 
 
@@ -47,8 +50,18 @@ def tape_when_recording(driver: TapedDriver) -> None:
             driver.attach(_current.recorder)
 
 
+def tape_shared_when_recording(driver: TapedDriver) -> None:
+    """The same for a driver that other libraries call too: recordings see less from now on. Raises BadInput during one, which has
+    promised more already."""
+    with _lock:
+        if _current is not None and not _current.sees.isdisjoint(_BLIND_BESIDE_OTHERS):
+            raise BadInput("a recording is under way that began without a CUDA device: make the device before the recording")
+        _shared.add(driver)
+    tape_when_recording(driver)
+
+
 class recording:
-    """Everything that runs on simulated devices, and every region, from entry to exit, as a tape.
+    """Everything that runs on the runtime's devices, and every region, from entry to exit, as a tape.
 
     With a path the rows go to that file as they come, readable after a kill up to the last whole batch; leaving turns it into a
     closed file, whole or not at all. Without one they stay in memory. `tape` is what was recorded. One recording at a time, and each
@@ -57,6 +70,7 @@ class recording:
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         self.path = None if path is None else _path(path)
+        self.sees = _SEES  # what the tape will show, settled when the recording is entered
         self._recorder: Recorder | None = None
 
     @property
@@ -73,8 +87,10 @@ class recording:
                 raise BadInput("a recording is under way already: leave it before entering another")
             if self._recorder is not None:
                 raise BadInput("this recording is over: make another one for more")
-            self._sees = _SEES if any(map(_holds_memory, _drivers)) else _SEES | {Sees.BEGINNING}
-            self._recorder = _recorder(self.path, self._sees)
+            self.sees = _SEES if len(_shared) > 0 or any(map(_holds_memory, _drivers)) else _SEES | {Sees.BEGINNING}
+            if len(_shared) > 0:
+                self.sees -= _BLIND_BESIDE_OTHERS
+            self._recorder = _recorder(self.path, self.sees)
             _current = self
             note_callers(own_files())
             for driver in _drivers:
@@ -126,7 +142,7 @@ class recording:
         columns, uses, known, texts = self.recorder.copy()
         columns = {"seq": np.zeros(len(known), "u8")} | columns  # before the first row there is none
         raw = Raw(Tape(columns, uses=None if uses is None else Uses(**uses), known=known), texts)
-        return join(list(settled(lambda: [raw], self._sees, _provenance())))
+        return join(list(settled(lambda: [raw], self.sees, _provenance())))
 
 
 def _path(path: str | os.PathLike[str]) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from forebay.runtime.buffer import Array, Buffer, inside, view_of
 from forebay.tape.events import Mode
 
 if TYPE_CHECKING:
-    from forebay.runtime.device import SimDevice
+    from forebay.runtime.device import Device
 
 __all__ = ["Event", "Failure", "Stream"]
 
@@ -30,13 +30,15 @@ _READ, _WRITE = int(Mode.read), int(Mode.write)
 class Stream:
     """A FIFO of work on one device. `handle` is the driver's number, which comes back; `id` never does.
 
-    Made by `SimDevice.stream`; destroyed by `close` or with the object. Work in it still runs then.
+    Made by `Device.stream`; destroyed by `close` or with the object. Work in it still runs then.
     """
 
-    def __init__(self, device: SimDevice, name: str, handle: int, *, owned: bool) -> None:
+    lifetime: ClassVar[Lifetime] = Lifetime.ours
+
+    def __init__(self, device: Device, name: str, handle: int, *, owned: bool) -> None:
         self.device, self.name, self.handle = device, name, handle
         self.machine = device.machine
-        self.id = device.domain.adopt(handle, Lifetime.ours, name)
+        self.id = device.domain.adopt(handle, self.lifetime, name)
         self._owned, self._closed = owned, False
 
     def launch(
@@ -53,13 +55,9 @@ class Stream:
         The arrays are good while it runs. `cost_ns` is its time on the virtual clock; None takes the cost table's. An exception
         in it is the device's sticky fault: the next call that meets the fault raises DriverError from it.
         """
-        name = label(name or _name_of(kernel), "kernel name")
-        arrays = _arrays(reads)
-        uses = [(a.address, a.nbytes, _READ, a.buffer.space_code) for a in arrays if a.nbytes]
-        written = _arrays(writes)
-        uses += [(a.address, a.nbytes, _WRITE, a.buffer.space_code) for a in written if a.nbytes]
-        arrays += written
-        _require_callable(kernel)
+        name = label(name or name_of(kernel), "kernel name")
+        arrays, uses = uses_of(arrays_of(reads), arrays_of(writes))
+        require_callable(kernel)
         if cost_ns is not None:
             cost_ns = count(cost_ns, "cost_ns")
         run = _Run(self.device.failure, name, kernel, [(a.nbytes, a.dtype, a.shape) for a in arrays])
@@ -100,7 +98,7 @@ class Stream:
 
     def host_func(self, function: Callable[[], object]) -> None:
         """Issues a host function as work of this stream. It may not wait for any device. What it touches no tape shows."""
-        _require_callable(function)
+        require_callable(function)
         self._use()
         with self.device.call() as driver:
             driver.host_func(self.device.index, self.handle, _Run(self.device.failure, None, function, []))
@@ -174,7 +172,7 @@ class Stream:
 class Event:
     """A place in a stream: where it was recorded last. Never recorded, it is complete and orders nothing."""
 
-    def __init__(self, device: SimDevice) -> None:
+    def __init__(self, device: Device) -> None:
         self.device = device
         self.mark: Mark | None = None  # where its latest record stands, for the device's pools
         self._owned = False
@@ -261,7 +259,15 @@ def _give_back(memory: list[LentBytes]) -> None:
         raise BadInput("the kernel kept an array beyond its run: copy what is to outlive it")
 
 
-def _arrays(given: Sequence[Array | Buffer]) -> list[Array]:
+def uses_of(reads: list[Array], writes: list[Array]) -> tuple[list[Array], list[tuple[int, int, int, int]]]:
+    """Both as one list, and what a launch says of them: (address, bytes, mode, space) of each that has bytes."""
+    uses = [(a.address, a.nbytes, _READ, a.buffer.space_code) for a in reads if a.nbytes]
+    uses += [(a.address, a.nbytes, _WRITE, a.buffer.space_code) for a in writes if a.nbytes]
+    return reads + writes, uses
+
+
+def arrays_of(given: Sequence[Array | Buffer]) -> list[Array]:
+    """Each as an array. Raises BadInput for what is none, or was freed."""
     if not isinstance(given, Sequence):
         raise BadInput(f"reads and writes are sequences of arrays and buffers, not {type(given).__name__}: put it in a list")
     return [_array(a) for a in given]
@@ -279,16 +285,16 @@ def _array(a: Array | Buffer) -> Array:
 
 def _live(event: Event) -> Event:
     if not isinstance(event, Event):
-        raise BadInput(f"{type(event).__name__} is no event; make one with `SimDevice.event` or `Stream.record`")
+        raise BadInput(f"{type(event).__name__} is no event; make one with `Device.event` or `Stream.record`")
     if event.closed:
         raise BadInput(f"{event!r} was closed; make another")
     return event
 
 
-def _require_callable(kernel: Callable[..., object]) -> None:
+def require_callable(kernel: Callable[..., object]) -> None:
     if not callable(kernel):
         raise BadInput(f"{type(kernel).__name__} cannot be called; a kernel or host function is a function of this process")
 
 
-def _name_of(kernel: Callable[..., object]) -> str:
+def name_of(kernel: Callable[..., object]) -> str:
     return getattr(kernel, "__name__", type(kernel).__name__)
