@@ -114,7 +114,7 @@ bench: $(BIN)/.test ## every benchmark beside its peers; figures of one run, as 
 	@set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file; done
 
 .PHONY: test-gpu bench-gpu
-test-gpu: ## what only a GPU can show
-	@echo "test-gpu: nothing in this version needs a GPU; \`make test\` runs every test there is" >&2; exit 2
+test-gpu: ## what only a GPU can show: needs one, CMake, ninja, nanobind, scikit-build-core and pytest; fetches nothing
+	$(PYTHON) tests/gpu/run.py
 bench-gpu: ## the benchmarks that need a GPU
 	@echo "bench-gpu: nothing in this version needs a GPU; \`make bench\` runs every benchmark there is" >&2; exit 2

@@ -70,7 +70,8 @@ nb::object capsule(std::uint64_t address, const std::vector<std::size_t>& shape,
   const nb::dlpack::dtype type{code, bits, 1};
   const nb::ndarray<> array(reinterpret_cast<void*>(address), shape.size(), shape.data(), owner, nullptr, type,
                             nb::device::cuda::value, device);
-  return nb::cast(array).attr("__dlpack__")();
+  const nb::object made = nb::cast(array);  // some versions of nanobind wrap the capsule
+  return PyCapsule_CheckExact(made.ptr()) ? made : nb::object(made.attr("__dlpack__")());
 }
 
 }  // namespace

@@ -4,9 +4,8 @@ names a real libcuda in FOREBAY_LIBCUDA, and they run over that one alone."""
 import os
 from functools import cache
 
-from forebay._core.cuda import CudaDriver
-
 from fake_cuda.library import FakeCuda
+from forebay._core.cuda import CudaDriver
 from forebay._core.driver import Driver, FaultyDriver, SimDriver, TapedDriver
 
 MIB = 2**20

@@ -20,9 +20,9 @@ template <class R, class... A, class S, class... B>
   requires(sizeof...(A) == sizeof...(B))
 struct Same<R(A...), S(B...)> : std::bool_constant<(sizeof(R) == sizeof(S)) && (alike<A, B> && ...)> {};
 
-#define CHECK(member, symbol, signature)                                              \
-  namespace check_##member {                                                          \
-    using namespace forebay::cuda;                                                    \
+#define CHECK(member, symbol, signature)                                             \
+  namespace check_##member {                                                         \
+    using namespace forebay::cuda;                                                   \
     static_assert(Same<signature, std::remove_pointer_t<decltype(&symbol)>>::value); \
   }
 FOREBAY_CUDA_FUNCTIONS(CHECK)

@@ -85,7 +85,7 @@ class CudaDevice(Device):
         return tuple(cls(index, library=library) for index in range(machine.cuda.device_count()))
 
     def _enter(self, machine: _CudaMachine, index: int) -> None:
-        self.cuda = machine.cuda
+        self.cuda, self.cuda_library = machine.cuda, machine.library
         self._join(machine, index, Domain(machine.driver, index))
 
     def adopt(self, handle: int, name: str = "adopted") -> CudaStream:
@@ -169,6 +169,7 @@ class _Kept:
 
 class _CudaMachine(Machine):
     def __init__(self, library: str) -> None:
+        self.library = library
         self.cuda = CudaDriver(library)
         super().__init__(self.cuda)
         tape_shared_when_recording(self.taped)

@@ -1,0 +1,72 @@
+"""run: what only a GPU can show, with the Python at hand and nothing fetched: builds the package into a folder of its own, holds
+cuda_abi.hpp to the machine's cuda.h, and runs the driver suites, the driver facts, the runtime over CUDA and other libraries with our
+buffers. Answers 0 where all of it passed. Results: `gpu-tests.xml` and `gpu-machine.json` in $OUT, else in build/gpu-results.
+"""
+
+import importlib.util
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SITE = ROOT / "build" / "gpu-site"
+SUITES = ["tests/conformance/test_driver.py", "tests/driver", "tests/driver_facts", "tests/runtime/test_cuda.py", "tests/gpu"]
+LIBRARIES = ["torch", "cupy", "cuda.core"]
+
+
+def build() -> None:
+    """Into SITE: scikit-build-core, nanobind, CMake and ninja are the machine's."""
+    shutil.rmtree(SITE, ignore_errors=True)
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*pip, "--target", str(SITE), str(ROOT)], check=True)
+
+
+def abi_agrees() -> bool:
+    """Whether our declarations are those of this machine's cuda.h. Without one it cannot be told, and that fails too."""
+    nvcc = shutil.which("nvcc")
+    homes = [os.environ.get("CUDA_HOME"), "/usr/local/cuda", nvcc and str(Path(nvcc).resolve().parents[1])]
+    headers = [Path(home) / "include" for home in homes if home and (Path(home) / "include" / "cuda.h").exists()]
+    if not headers:
+        print("no cuda.h: set CUDA_HOME to a CUDA toolkit", file=sys.stderr)
+        return False
+    program = str(ROOT / "build" / "abi_check")
+    compiler = [os.environ.get("CXX", "c++"), "-std=c++20", f"-I{ROOT / 'native'}", f"-I{headers[0]}"]
+    made = subprocess.run([*compiler, str(ROOT / "tests/gpu/abi_check.cpp"), "-o", program], check=False)
+    return made.returncode == 0 and subprocess.run([program], check=False).returncode == 0
+
+
+def there(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def tested(results: Path) -> bool:
+    env = dict(os.environ, PYTHONPATH=str(SITE), FOREBAY_LIBCUDA=os.environ.get("FOREBAY_LIBCUDA", "libcuda.so.1"))
+    pytest = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "filterwarnings=default"]
+    extra = ["-rf", "--tb=short", f"--junit-xml={results / 'gpu-tests.xml'}"]
+    return subprocess.run([*pytest, *extra, *sys.argv[1:], *SUITES], cwd=ROOT, env=env, check=False).returncode == 0
+
+
+def main() -> int:
+    results = Path(os.environ.get("OUT") or ROOT / "build" / "gpu-results")
+    results.mkdir(parents=True, exist_ok=True)
+    build()
+    abi, passed = abi_agrees(), tested(results)
+    smi = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
+    gpus = subprocess.run(smi, capture_output=True, text=True, check=False).stdout.split("\n") if shutil.which(smi[0]) else []
+    missing = [name for name in LIBRARIES if not there(name)]
+    facts = {"gpus": [g for g in gpus if g], "python": platform.python_version(), "abi_agrees": abi, "passed": passed}
+    (results / "gpu-machine.json").write_text(json.dumps(facts | {"not_tested_with": missing}, indent=1) + "\n")
+    for name in missing:
+        print(f"not tested with {name}: it is not installed", file=sys.stderr)
+    return 0 if abi and passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
