@@ -5,13 +5,17 @@
 // Note [Handles are known]. libcuda may crash on a handle that was destroyed, and gives its number out again. So only
 // streams and events that were made here, or streams of others that were adopted here, are let through; all others
 // answer `invalid_handle`. A segment is freed on the device that made it, though libcuda would free it from any. A
-// stream's id is asked for once: asking while it captures would end the capture. Note [Relaxed]. While another thread
-// captures, calls that wait, ask or take memory would break its capture. They run with the calling thread's capture
-// mode relaxed, which makes libcuda let them pass. Note [Sticky faults]. After one every call on that device answers it
-// without reaching libcuda, and so does whatever has no device. So it goes in a forked child (`not_initialized`) and
-// once libcuda shut down (`deinitialized`). Note [Host functions]. CUDA allows no call from one: every call there
-// answers `not_permitted`. One that throws is its device's fault, as on the simulated device; what comes behind it runs
-// all the same, since CUDA cannot stop it.
+// stream's id is asked for once: asking while it captures would end the capture.
+//
+// Note [Relaxed]. While another thread captures, calls that wait, ask or take memory would break its capture. A pool
+// makes them unasked: its own (pool_made.hpp) run with the thread's capture mode relaxed, which makes libcuda let them
+// pass. The program's own meet the law of the port.
+//
+// Note [Sticky faults]. After one every call on that device answers it without reaching libcuda, and so does whatever
+// has no device. So it goes in a forked child (`not_initialized`) and once libcuda shut down (`deinitialized`).
+//
+// Note [Host functions]. CUDA allows no call from one: every call there answers `not_permitted`. One that throws is its
+// device's fault, as on the simulated device; what comes behind it runs all the same, since CUDA cannot stop it.
 #pragma once
 
 #include <atomic>

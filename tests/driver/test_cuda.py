@@ -131,7 +131,7 @@ def test_the_context_is_retained_at_the_first_call_and_let_go_with_the_driver(fa
 def test_a_context_that_cannot_be_entered_is_the_call_s_refusal_and_nothing_was_done(fake):
     driver = CudaDriver(fake.path)
     driver.memory_info(0)
-    for function in ("cuCtxGetCurrent", "cuCtxPushCurrent", "cuThreadExchangeStreamCaptureMode"):
+    for function in ("cuCtxGetCurrent", "cuCtxPushCurrent"):
         fake.plan(function, code=999)
         assert refused(driver.malloc, 0, MIB).status == 999
     assert fake.account()["segments"] == 0
@@ -224,11 +224,10 @@ def test_after_a_sticky_error_no_call_reaches_libcuda(fake):
     assert driver.fault_of(1) == Status.ok
 
 
-@pytest.mark.parametrize("on_the_way_out", ["cuCtxPopCurrent", "cuThreadExchangeStreamCaptureMode"])
-def test_a_sticky_error_on_the_way_out_of_a_call_is_its_answer(fake, on_the_way_out):
+def test_a_sticky_error_on_the_way_out_of_a_call_is_its_answer(fake):
     driver = CudaDriver(fake.path)
     driver.memory_info(0)
-    fake.plan(on_the_way_out, nth=1 if on_the_way_out == "cuCtxPopCurrent" else 2, code=719)
+    fake.plan("cuCtxPopCurrent", code=719)
     assert refused(driver.malloc, 0, 512).status == 719
     assert driver.fault_of(0) == Status.launch_failed
 

@@ -70,7 +70,8 @@ class Raw:
 
     def __init__(self) -> None:
         self.fake = None if LIBCUDA else FakeCuda(512 * MIB)
-        self.lib = ctypes.CDLL(LIBCUDA or self.fake.path)
+        self.path = LIBCUDA or self.fake.path
+        self.lib = ctypes.CDLL(self.path)
         self.context = ctypes.c_void_p()
         assert self.call("cuInit", ctypes.c_uint(0)) == OK
         assert self.call("cuDevicePrimaryCtxRetain", ctypes.byref(self.context), ctypes.c_int(0)) == OK

@@ -3,6 +3,7 @@ cuda_abi.hpp to the machine's cuda.h, and runs the driver suites, the driver fac
 buffers. Answers 0 where all of it passed. Results: `gpu-tests.xml` and `gpu-machine.json` in $OUT, else in build/gpu-results.
 """
 
+import ctypes
 import importlib.util
 import json
 import os
@@ -15,6 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "build" / "gpu-site"
 SUITES = ["tests/conformance/test_driver.py", "tests/driver", "tests/driver_facts", "tests/runtime/test_cuda.py", "tests/gpu"]
+LIBCUDA = os.environ.get("FOREBAY_LIBCUDA", "libcuda.so.1")
 LIBRARIES = ["torch", "cupy", "cuda.core"]
 
 
@@ -47,13 +49,24 @@ def there(name: str) -> bool:
 
 
 def tested(results: Path) -> bool:
-    env = dict(os.environ, PYTHONPATH=str(SITE), FOREBAY_LIBCUDA=os.environ.get("FOREBAY_LIBCUDA", "libcuda.so.1"))
+    env = dict(os.environ, PYTHONPATH=str(SITE), FOREBAY_LIBCUDA=LIBCUDA)
     pytest = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "filterwarnings=default"]
     extra = ["-rf", "--tb=short", f"--junit-xml={results / 'gpu-tests.xml'}"]
     return subprocess.run([*pytest, *extra, *sys.argv[1:], *SUITES], cwd=ROOT, env=env, check=False).returncode == 0
 
 
+def missing_driver() -> str | None:
+    try:
+        ctypes.CDLL(LIBCUDA)
+    except OSError as error:
+        return f"test-gpu: {error}: a GPU and NVIDIA's driver are needed; `make test` runs every test that needs neither"
+    return None
+
+
 def main() -> int:
+    if said := missing_driver():
+        print(said, file=sys.stderr)
+        return 2
     results = Path(os.environ.get("OUT") or ROOT / "build" / "gpu-results")
     results.mkdir(parents=True, exist_ok=True)
     build()

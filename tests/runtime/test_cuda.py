@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from conformance.instances import LIBCUDA
+from driver_facts.raw import GLOBAL, OK, Raw
 from fake_cuda.library import FakeCuda
 from forebay.errors import BadInput, DriverError, NotSupported
 from forebay.runtime import CudaDevice, PagedPool, PinnedPool, Pool, SimDevice, cuda, recording
@@ -203,6 +204,29 @@ def test_an_adopted_stream_uses_buffers_and_their_free_comes_after_it(device):
     adopted.close()
     with pytest.raises(BadInput, match="was closed"):
         adopted.memset(pool.alloc(64, device.default_stream), 1)
+
+
+def test_a_pool_s_miss_on_another_thread_leaves_a_capture_as_it_was_and_a_program_s_own_call_ends_it():
+    gc.collect()
+    cuda._machines.clear()
+    raw = Raw()
+    device = CudaDevice(library=raw.path)
+    pool, stream = Pool(device, "p"), device.stream("s", kind="nonblocking")
+    with raw.capture(GLOBAL) as captured:
+        raw.on_thread(lambda: pool.alloc(3 * MIB, stream), context=False)
+    assert captured.ended == OK
+    assert pool.gauges().misses == 1
+    with raw.capture(GLOBAL) as captured:
+        refusal = raw.on_thread(lambda: _refusal(lambda: device.malloc(MIB)), context=False)
+    assert (refusal.status, captured.ended) == (900, 901)
+    assert "not while a stream captures" in str(refusal)
+    raw.leave()
+
+
+def _refusal(call):
+    with pytest.raises(DriverError) as caught:
+        call()
+    return caught.value
 
 
 def test_a_recording_beside_a_gpu_promises_no_more_than_it_can_see(device):
