@@ -13,7 +13,7 @@ struct TextHash {
   std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
 };
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
@@ -31,7 +31,7 @@ std::string quoted(std::string_view text) {
 // A JSON object, absent values left out.
 class Object {
  public:
-  void add(std::string_view key, const std::string& text) { put(key, quoted(text)); }
+  void add(std::string_view key, const std::string& text) { put(key, in_quotes(text)); }
   template <class T>
     requires std::is_integral_v<T>
   void add(std::string_view key, T number) {
@@ -51,7 +51,7 @@ class Object {
 
  private:
   void put(std::string_view key, const std::string& value) {
-    (body_ += body_.empty() ? "" : ",") += quoted(key) + ":" + value;
+    (body_ += body_.empty() ? "" : ",") += in_quotes(key) + ":" + value;
   }
   std::string body_;
 };
@@ -81,7 +81,7 @@ std::string text_of(std::span<const SourceFrame> frames) {
   std::string text;
   for (const SourceFrame& f : frames)
     (text += text.empty() ? "[" : ",[") +=
-        quoted(f.file) + "," + std::to_string(f.line) + "," + quoted(f.function) + "]";
+        in_quotes(f.file) + "," + std::to_string(f.line) + "," + in_quotes(f.function) + "]";
   return "[" + text + "]";
 }
 

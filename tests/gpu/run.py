@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "build" / "gpu-site"
 SUITES = ["tests/conformance/test_driver.py", "tests/driver", "tests/driver_facts", "tests/runtime/test_cuda.py", "tests/gpu"]
 LIBCUDA = os.environ.get("FOREBAY_LIBCUDA", "libcuda.so.1")
+CAPTURED = {"capture_output": True, "text": True, "check": False}
 LIBRARIES = ["torch", "cupy", "cuda.core"]
 
 
@@ -24,7 +25,9 @@ def build() -> None:
     """Into SITE: scikit-build-core, nanobind, CMake and ninja are the machine's."""
     shutil.rmtree(SITE, ignore_errors=True)
     pip = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--no-build-isolation"]
-    subprocess.run([*pip, "--target", str(SITE), str(ROOT)], check=True)
+    done = subprocess.run([*pip, "--target", str(SITE), "--config-settings=build.tool-args=-k0", str(ROOT)], **CAPTURED)
+    if done.returncode:
+        sys.exit("\n".join(line for line in done.stderr.splitlines() if "error" in line.lower()) or done.stderr)
 
 
 def abi_agrees() -> bool:
@@ -72,7 +75,7 @@ def main() -> int:
     build()
     abi, passed = abi_agrees(), tested(results)
     smi = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
-    gpus = subprocess.run(smi, capture_output=True, text=True, check=False).stdout.split("\n") if shutil.which(smi[0]) else []
+    gpus = subprocess.run(smi, **CAPTURED).stdout.split("\n") if shutil.which(smi[0]) else []
     missing = [name for name in LIBRARIES if not there(name)]
     facts = {"gpus": [g for g in gpus if g], "python": platform.python_version(), "abi_agrees": abi, "passed": passed}
     (results / "gpu-machine.json").write_text(json.dumps(facts | {"not_tested_with": missing}, indent=1) + "\n")
