@@ -52,8 +52,9 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """A history under one policy. Of several devices the figures are sums. `peak_allocated_bytes` counts a block until the program let
-    go of it, `peak_active_bytes` until its bytes could be used again. `oom` is null where the request that was refused could not be
-    tried, since no limit is known; `oom_event` is the first event that failed, as the artifact itself counts (in its device's trace)."""
+    go of it, `peak_active_bytes` until its bytes could be used again. `cap_bytes` is the cap, else what the driver had to give. `oom` is
+    null where the request that was refused could not be tried, since no limit is known; `oom_event` is the first event that failed, as
+    the artifact itself counts (in its device's trace)."""
 
     policy: Literal["pytorch", "forebay"]
     settings: str

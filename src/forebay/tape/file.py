@@ -67,8 +67,8 @@ def open_chunks(path: str | os.PathLike[str] | bytes) -> Iterator[Tape]:
             raise
         told = (str(error).splitlines() or [type(error).__name__])[0]
         raise BadInput(f"{name}not a whole tape: {told[:200]}") from None
-    except BadInput as error:  # names in it may be a damaged file's
-        raise BadInput(f"{name}{' '.join(str(error).split())}") from None
+    except BadInput as error:
+        raise BadInput(f"{name}{error}") from None
 
 
 def write(tape: Tape, path: str | os.PathLike[str]) -> None:

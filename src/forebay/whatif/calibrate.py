@@ -25,6 +25,7 @@ __all__ = ["Calibrated", "calibrate"]
 
 Array = NDArray[Any]
 MIB: Final = 2**20
+_MOST: Final = 1 << 60  # bytes that no device has: where more is told, the file is damaged
 _GRID: Final = 24  # caps tried a round where only the ages of garbage collection tell one cap from another
 _ROUNDS: Final = 4
 
@@ -103,6 +104,8 @@ def _now(steps: Steps, row: int) -> int:
 
 def _pressure(tape: Tape, steps: Steps, settings: AllocatorSettings) -> _Pressure:
     low, high, capacity = _peak(steps.segments), None, None
+    if not 0 <= low < _MOST:
+        return _Pressure(0, None, None)
     native = settings.native()
     requests = dict(zip(steps.row.tolist(), zip(steps.step.tolist(), steps.bytes.tolist(), strict=True), strict=True))
     for row in steps.pressed.tolist():
@@ -110,7 +113,7 @@ def _pressure(tape: Tape, steps: Steps, settings: AllocatorSettings) -> _Pressur
         segment = emulate.segment_size(emulate.rounded_size(asked, native), native)
         if step == int(Step.refused):
             free, level = _device_free(tape, row), _now(steps, row)
-            if free is not None and free < segment:
+            if free is not None and free < segment and 0 <= level + free < _MOST:
                 capacity = min(capacity or level + free, level + free)
                 continue
             bound = level + segment - 1
@@ -118,7 +121,8 @@ def _pressure(tape: Tape, steps: Steps, settings: AllocatorSettings) -> _Pressur
             bound = int(_level_of_press(steps, row) / settings.gc_threshold)
         else:
             bound = _level_of_press(steps, row) + segment - 1
-        high = min(high, bound) if high is not None else bound
+        if bound < _MOST:
+            high = min(high, bound) if high is not None else bound
     return _Pressure(low, high, capacity)
 
 
