@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 from forebay.errors import BadInput
 from forebay.sources.heap_state import BLOCK, HeapState
 from forebay.tape import Kind, Sees, Tape, parse
+from forebay.whatif.forebay_policy import through_our_pool
 from forebay.whatif.history import Op, histories
+from forebay.whatif.steps import steps_of
 
 
 def operations(history):
@@ -135,3 +137,17 @@ def test_blocks_are_as_one_pass_over_a_table_of_addresses_finds_them(rows):
     [history] = histories(tape)
     assert [(history.row_of(i), int(history.block[i])) for i in range(len(history))] == expected
     assert len(history.requested) == made
+
+
+def test_a_free_whose_reclaim_never_came_holds_its_bytes_to_the_end():
+    text = """sees allocs reclaims segments beginning
+    t0 s1 reserve S 40M @0x10000000
+    t0 s1 alloc A 20M @0x10000000 requested=20M
+    t0 s1 free A
+    t0 s1 alloc B 20M @0x11400000 requested=20M
+    t0 s1 free B"""
+    for told, peak in ((text, 40 * 2**20), (text.replace(" reclaims", ""), 20 * 2**20)):
+        tape = parse(told)
+        assert through_our_pool(histories(tape), None, lambda share: None).peak_active_bytes == peak
+        steps = steps_of(tape)
+        assert int(steps.requested_live().max()) == peak

@@ -13,6 +13,7 @@ from forebay.doctor.evidence import Evidence
 __all__ = ["Cause", "cause_of", "misleads"]
 
 _NO_CARD: Final = 2**50  # a pebibyte: no card has it
+_ORDINARY: Final = 0.1  # of reserved: less lies idle in any program that runs well
 _OUTSIDE_SHARE: Final = 0.25  # of the card: from here on what others hold is worth the verdict
 
 
@@ -73,7 +74,7 @@ def cause_of(e: Evidence) -> Cause | None:
         return Cause("capped-oom", certain=False)
     if e.private is not None and e.own is None and e.private >= e.request > idle:
         return Cause("graph-pool-hoard", certain=False)
-    return _shape(e, e.request) if idle >= e.request else _size(e, e.request)
+    return _shape(e, e.request) if idle >= e.request and idle >= _ORDINARY * (e.reserved or 0) else _size(e, e.request)
 
 
 def misleads(e: Evidence) -> str | None:

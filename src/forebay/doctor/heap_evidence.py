@@ -26,6 +26,7 @@ from forebay.views.walkback import walkback
 __all__ = ["from_tape"]
 
 Array = NDArray[Any]
+_SMALL: Final = 2**20  # bytes: PyTorch's requests up to here come from the small pool
 _CONSEQUENCE: Final = 901  # of the errors of a capture: an earlier call broke it
 _FREE: Final = frozenset({"free", "device_free"})  # names of capacity rows
 
@@ -142,7 +143,7 @@ def _evidence(at: _Moment, start: HeapState, *, whole: bool, devices: int) -> Ev
         allowed=room.get("limit"),
         **parts._asdict(),
         releasable=count.releasable if driver else None,
-        largest_free=count.largest_free if driver else None,
+        largest_free=_largest_for(at, count, request or 0) if driver else None,
         held=held,
         outside=_beyond(room.get("used by this process"), held.reserved),
         pinned=pinned,
@@ -201,8 +202,11 @@ def _parts(at: _Moment, count: Census, request: int, limit: int | None) -> _Part
     private = _private_segments(at.tape, state)
     stream = at.stream if at.stream is not None else _busiest(state)
     away = (state.segments["stream"] != stream) & ~private
+    if not at.refused:
+        away = ~np.isin(state.segments["stream"], _in_use(at)) & ~private
     if at.pool is None:
-        ours = at.refused is False and any(not pool.trusted and pool.kind is not None for pool in at.tape.sides.pools)
+        ours = any(not pool.trusted and pool.kind is not None for pool in at.tape.sides.pools)
+        untold = not at.refused and (ours or Sees.ALLOCS not in at.tape.sees)  # nobody sees which streams are still in use
         return _Parts(
             reserved=state.reserved,
             allocated=state.allocated,
@@ -211,7 +215,7 @@ def _parts(at: _Moment, count: Census, request: int, limit: int | None) -> _Part
             private=int(idle[private].sum()),
             private_live=int(count.segment_live[private].sum()),
             # Note [Who may use another stream's cache]: PyTorch's pools never do; ours do once that stream got so far.
-            elsewhere=None if ours else int(idle[away].sum()),
+            elsewhere=None if untold else int(idle[away].sum()),
             own=int(idle[~private & ~away].sum()),
         )
     mine = state.segments["pool"] == at.pool
@@ -237,6 +241,32 @@ def _stated(state: HeapState, room: dict[str, int]) -> _Parts:
     """What is known without the driver's rows: the live bytes, or what rows of capacity say of the allocator."""
     reserved, allocated = room.get("reserved"), room.get("allocated", state.allocated)
     return _Parts(reserved=reserved, allocated=allocated, idle=None if reserved is None else max(0, reserved - allocated))
+
+
+def _in_use(at: _Moment) -> Array:
+    """The streams that still allocated in the later half of the requests: their cache is a cache."""
+    tape = at.tape
+    allocs = tape.where(Kind.alloc)
+    if tape.has("device"):
+        allocs = allocs[tape.columns["device"][allocs] == at.device]
+    later = allocs[len(allocs) // 2 :]
+    return np.unique(tape.columns["stream"][later]) if tape.has("stream") else np.zeros(0, "u4")
+
+
+def _largest_for(at: _Moment, count: Census, request: int) -> int:
+    """The largest free block that this request could have been given: of its own stream, and of its size's pool; without a request the
+    largest of all."""
+    if not at.refused:
+        return count.largest_free
+    segments, pools = count.state.segments, at.tape.sides.pools
+    mine = segments["stream"] == at.stream if at.stream is not None else np.ones(len(segments), bool)
+    if at.pool is not None:
+        mine = segments["pool"] == at.pool
+    elif any(pool.kind in ("small", "large") for pool in pools):
+        kind = "small" if request <= _SMALL else "large"
+        fits = np.array([pool.kind == kind and pool.private is None for pool in pools] + [False], bool)
+        mine &= fits[np.minimum(segments["pool"], len(fits) - 1)]
+    return int(count.segment_largest_free[mine].max(initial=0))
 
 
 def _private_segments(tape: Tape, state: HeapState) -> Array:

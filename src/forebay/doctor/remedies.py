@@ -137,7 +137,9 @@ def _tried(tape: Tape, before: HeapState, incident: str) -> tuple[list[Remedy], 
     out = _own_cure(found, recorded, incident)
     table = pytorch_table(tape, Asked(segregate=("auto",)), before)
     rows = [row for row in table.rows if row.remedy]
-    out += sorted((_of(row, recorded) for row in rows), key=lambda remedy: (_preference(remedy.name), remedy.after_bytes))
+    out += sorted(
+        (_of(row, recorded) for row in rows), key=lambda remedy: (_preference(remedy.name, incident), remedy.after_bytes)
+    )
     refused = any((device.steps.step == int(Step.refused)).any() for device in found)
     if (ours := _ours(tape, before, found, recorded, refused=refused)) is not None:
         out.append(ours)
@@ -145,11 +147,11 @@ def _tried(tape: Tape, before: HeapState, incident: str) -> tuple[list[Remedy], 
     return out, (*table.notes, *exact)
 
 
-def _preference(name: str) -> int:
-    """A variable before code that orders frees, before code that moves allocations."""
-    if "apart" in name:
-        return 2
-    return 1 if name.startswith("recorded,") else 0
+def _preference(name: str, incident: str) -> int:
+    """A variable before code that orders frees, before code that moves allocations; what waits is cured by waits that end."""
+    if name.startswith("recorded,"):
+        return -1 if incident == "deferred-frees" else 1
+    return 2 if "apart" in name else 0
 
 
 def _of(row: Row, recorded: Row) -> Remedy:

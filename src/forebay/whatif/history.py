@@ -95,7 +95,7 @@ def _history(tape: Tape, rows: Array, device: int, before: HeapState) -> History
     row = np.concatenate([np.full(len(held), rows[0] if len(rows) else 0), rows])
     kept = known & _first_of_each(op, block, known)
     row = row[kept[alive:]]
-    reuse = Op.RECLAIM if (columns["kind"] == Kind.reclaim).any() else Op.FREE
+    reuse = Op.RECLAIM if Sees.RECLAIMS in tape.sees or (columns["kind"] == Kind.reclaim).any() else Op.FREE
     blocks = (requested, stream.astype("u4"), group, private)
     return History(device, op[kept], block[kept], *blocks, alive, row.astype("i8"), reuse)
 

@@ -254,8 +254,9 @@ def _judged_bursts(kind: Array, site: Array | None) -> tuple[Array, Array]:
     return code, asks[own]
 
 
-def _codes(kind: Array, handle: Array, turn: Array) -> tuple[Array, Array]:
-    """The step that each row is (255 for none), and which reclaims wait: those that do not follow their free at once."""
+def _codes(kind: Array, handle: Array, turn: Array, *, reclaims: bool) -> tuple[Array, Array]:
+    """The step that each row is (255 for none), and which reclaims wait: those that do not follow their free at once.
+    `reclaims`: the tape shows when freed bytes may be used again, so that a block without a reclaim waits to the end."""
     code = np.full(len(kind), 255, "u1")
     code[kind == int(Kind.alloc)] = int(Step.alloc)
     code[kind == int(Kind.oom)] = int(Step.refused)
@@ -268,7 +269,7 @@ def _codes(kind: Array, handle: Array, turn: Array) -> tuple[Array, Array]:
     at_once[1:] = waits[1:] & first[:-1] & (handle[1:] == handle[:-1])
     waits &= ~at_once
     code[waits] = int(Step.complete)
-    if (kind == int(Kind.reclaim)).any():
+    if reclaims or (kind == int(Kind.reclaim)).any():
         reclaimed = np.zeros(int(handle.max(initial=-1)) + 1, bool)
         reclaimed[handle[at_once]] = True
         code[first & (kind == int(Kind.free)) & ~reclaimed[handle]] = int(Step.request)
@@ -293,7 +294,7 @@ def steps_of(tape: Tape, device: int = 0, before: HeapState | None = None) -> St
     rows = _rows(tape, device, before or HeapState())
     kind = rows.kind
     handle, turn = _lives(kind, rows.address)
-    code, waits = _codes(kind, handle, turn)
+    code, waits = _codes(kind, handle, turn, reclaims=Sees.RECLAIMS in tape.sees)
     burst, pressed = _judged_bursts(kind, rows.site if Sees.SITES in tape.sees and tape.has("site") else None)
     code = np.where(burst != 255, burst, code)
     place, places, private = _places(tape, rows)

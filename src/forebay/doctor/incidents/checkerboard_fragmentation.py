@@ -20,14 +20,17 @@ from forebay.views.census import Pin
 NAME = "checkerboard-fragmentation"
 NEEDS = frozenset[Sees]()
 _LOG = "give the sites that live long a pool of their own, or try expandable_segments:True; empty_cache is no cure"
+_SIZES = {"capped-oom", "capacity-oom", "outside-allocator"}  # beside which a few idle bytes in pieces are worth a word
 _MOST = 3  # sites that are named
 _HEAP = "`forebay whatif FILE` tells which remedy serves the request: the pinning sites in a pool of their own, or other settings"
 
 
 def judge(e: Evidence) -> Finding | None:
-    """A refusal whose idle bytes lie mostly in partly used segments of the request's own pool and stream."""
+    """A refusal whose idle bytes lie mostly in partly used segments of the request's own pool and stream; a
+    warning where they are no more than any program has."""
     cause = cause_of(e)
-    if cause is None or cause.name != NAME:
+    ordinary = cause is not None and cause.name in _SIZES and None not in (e.own, e.request) and (e.own or 0) >= (e.request or 0)
+    if cause is None or not (cause.name == NAME or ordinary):
         return None
     pins = e.census.pins() if e.census is not None else []
     return found(
@@ -36,6 +39,7 @@ def judge(e: Evidence) -> Finding | None:
         + (f"; the largest free block has {sized(e.largest_free)}" if e.largest_free is not None else ""),
         _HEAP if e.census is not None else _LOG,
         certain=cause.certain,
+        severity="warning" if ordinary else "error",
         events=[e.row] if e.row is not None else [],
         sites=e.sites([pin.site for pin in pins]),
         request_bytes=e.request,

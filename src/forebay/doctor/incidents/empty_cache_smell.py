@@ -15,12 +15,12 @@ from forebay.tape import Sees
 NAME = "empty-cache-smell"
 NEEDS = frozenset({Sees.ALLOCS, Sees.SEGMENTS})
 _LEAST = 3  # calls: one or two at the end of a phase are sensible
-_OFTEN, _EACH = 0.05, 0.5  # of the requests, and of a region's rounds: from here on the driver is in every step
+_OFTEN, _EACH = 0.1, 0.5  # of the requests, and of a region's rounds: from here on the driver is in every step
 
 
 def judge(e: Evidence) -> Finding | None:
     """At least three calls that together gave back more than is needed at any time, and of which much was taken again. It is an error
-    where one request in twenty, or every other round of a region, has to go to the driver for it; else its price is told."""
+    where one request in ten, or every other round of a region, has to go to the driver for it; else its price is told."""
     if e.run is None or e.run.flushes.calls < _LEAST:
         return None
     flushes, steps = e.run.flushes, e.run.steps

@@ -13,7 +13,7 @@ from forebay.finding import Finding
 from forebay.tape import Sees
 
 NAME = "stranded-stream-cache"
-NEEDS = frozenset({Sees.SEGMENTS})
+NEEDS = frozenset({Sees.ALLOCS, Sees.SEGMENTS})
 _SHARE, _LEAST = 0.2, 32 << 20  # of reserved, and bytes
 
 
@@ -31,9 +31,10 @@ def judge(e: Evidence) -> Finding | None:
         if e.tape is not None and share.index < len(e.tape.sides.streams)
         else str(share.index)
     )
+    where = "other streams" if e.refused else "streams that no longer allocate"
     return found(
         NAME,
-        f"{sized(e.elsewhere)} of {sized(e.held.reserved)} reserved lie idle on other streams; stream {name} alone caches "
+        f"{sized(e.elsewhere)} of {sized(e.held.reserved)} reserved lie idle on {where}; stream {name} alone caches "
         f"{sized(share.releasable + share.stranded)}",
         "allocate on the stream that uses the memory; drain one-shot streams and call empty_cache once after them",
         certain=True,

@@ -1,0 +1,177 @@
+"""Reports of the field that are about memory, as tapes and as lines of logs: each gets the verdict that the report came to."""
+
+from pathlib import Path
+
+import pytest
+
+from forebay.doctor import diagnose, diagnose_line
+from forebay.doctor.machine import machine
+from forebay.sources import open_artifact
+from forebay.sources.log_text import out_of_memory
+from forebay.sources.nvml import Nvml
+from forebay.tape import parse
+
+MIB, GIB = 2**20, 2**30
+TAPES = sorted((Path(__file__).parent.parent / "tapes" / "reports" / "memory").glob("*.tape"))
+
+
+def diagnosed(stem):
+    return diagnose(open_artifact(next(path for path in TAPES if path.stem.startswith(f"{stem}-"))))
+
+
+@pytest.mark.parametrize("path", TAPES, ids=lambda path: path.stem)
+def test_a_report_gets_its_verdict_for_certain(path):
+    (verdict,) = (line.removeprefix("# verdict: ") for line in path.read_text().split("\n") if line.startswith("# verdict: "))
+    found = diagnose(open_artifact(path))
+    assert (found.verdict, found.findings[0].certainty) == (verdict, "certain")
+
+
+def test_a1_names_who_pins_the_segment_and_that_nothing_can_be_given_back():
+    evidence = diagnosed("a1").findings[0].evidence
+    assert (evidence["idle_bytes"], evidence["largest_free_bytes"], evidence["releasable_bytes"]) == (
+        (11060 + 686) * MIB,  # of the segment, and of another one
+        5000 * MIB,
+        0,
+    )
+    assert [pin["site"][0]["file"] for pin in evidence["pins"]] == ["net.py", "opt.py"]
+    assert (evidence["pins"][0]["held_bytes"], evidence["pins"][0]["freed_if_gone_bytes"]) == (44 * MIB, 11104 * MIB)
+
+
+def test_a9_has_a_ledger_that_sums_to_what_nvidia_smi_shows():
+    ledger = diagnosed("a9").ledger
+    assert (ledger["used"], ledger["live"], ledger["cached"]) == (12433 * MIB, 0, 2 * MIB)
+    assert (ledger["outside_pools"], ledger["other_processes"]) == (12431 * MIB, 0)
+
+
+def test_d7_says_what_was_asked_and_what_was_pinned():
+    evidence = diagnosed("d7").findings[0].evidence
+    assert evidence == {"pinned_bytes": 256 * MIB + 32 * GIB, "requested_bytes": 132608 * 2**10 + 20890 * MIB}
+
+
+def emptied(every, steps=60, width=10):
+    """A program of `steps` steps of `width` requests whose cache is emptied every so many of them; each segment holds one block."""
+    lines = ["sees allocs segments sites beginning"]
+    held = False
+    for step in range(steps):
+        for n in range(width):
+            at = 0x100000000 + n * 0x10000000
+            if not held:
+                lines.append(f"t0 s1 reserve 40M @{at:#x} at net.py:{n + 1} forward")
+            lines.append(f"t0 s1 alloc B{step}x{n} 40M @{at:#x} requested=40M at net.py:{n + 1} forward")
+        lines += [f"t0 s1 free B{step}x{n} at net.py:90 backward" for n in range(width)]
+        held = step % every != every - 1
+        if not held:
+            at = [f"@{0x100000000 + n * 0x10000000:#x}" for n in range(width)]
+            lines += [f"t0 s1 release 40M {address} at train.py:7 empty_cache" for address in at]
+    return diagnose(parse("\n".join(lines)))
+
+
+@pytest.mark.parametrize(("every", "severity", "calls", "regrown"), [(1, "error", 60, 590), (20, "warning", 3, 20)])
+def test_a8_empty_cache_is_priced_and_scolded_only_where_each_step_pays(every, severity, calls, regrown):
+    found = emptied(every)
+    (finding,) = found.findings
+    assert (finding.name, finding.severity, found.verdict) == (
+        "empty-cache-smell",
+        severity,
+        finding.name if every == 1 else None,
+    )
+    assert (finding.evidence["calls"], finding.evidence["regrown_segments"]) == (calls, regrown)
+    assert finding.evidence["regrown_bytes"] == regrown * 40 * MIB
+
+
+def test_b3_a_setting_that_older_versions_ignore_is_told_before_it_is_trusted():
+    (warning,) = machine(Nvml(None, ()), {"PYTORCH_ALLOC_CONF": "expandable_segments:True"}).warnings
+    assert "older ones ignore it" in warning
+    assert "allocator_settings tell what is in force" in warning
+
+
+def test_b5_what_expandable_segments_need_between_processes_is_told(tmp_path):
+    (tmp_path / "proc/sys/kernel/yama").mkdir(parents=True)
+    (tmp_path / "proc/sys/kernel/yama/ptrace_scope").write_text("1\n")
+    (sight,) = (sight for sight in machine(Nvml(None, ()), {}, tmp_path).sights if sight.name == "ptrace")
+    assert "expandable segments cannot be shared between processes" in sight.get
+
+
+def line(tried, total, allocated, free, reserved, allowed=""):
+    return (
+        f"CUDA out of memory. Tried to allocate {tried} (GPU 0; {total} total capacity; {allocated} already allocated; {free} free; "
+        f"{allowed}{reserved} reserved in total by PyTorch)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        # F1: (2**64 - 1) / 2**30 GiB is "not available", no size
+        (line("2.00 GiB", "17179869184.00 GiB", "6.00 GiB", "1.00 GiB", "6.10 GiB"), "capacity-oom"),
+        (line("20.00 MiB", "8.00 GiB", "7.00 GiB", "0 bytes", "7.20 GiB", "17179869184.00 GiB allowed; "), "capacity-oom"),
+        # F2: a negative size that wrapped
+        (line("17179869113.53 GiB", "16.00 GiB", "1.00 GiB", "12.00 GiB", "1.10 GiB"), "impossible-request"),
+        # F3: more allocated than there is
+        (line("10.73 GiB", "8.00 GiB", "17.20 GiB", "0 bytes", "19.15 GiB"), "oversubscribed"),
+        (line("512.00 MiB", "15.99 GiB", "30.00 GiB", "0 bytes", "30.10 GiB"), "oversubscribed"),
+        # F4: a cap that is printed, and one that is not: 39.52 of 79.15 GiB with 38.09 free is the fraction 0.5
+        (line("1.00 GiB", "40.00 GiB", "9.40 GiB", "20.00 GiB", "9.50 GiB", "10.00 GiB allowed; "), "capped-oom"),
+        (line("64.00 MiB", "79.15 GiB", "39.10 GiB", "38.09 GiB", "39.52 GiB"), "capped-oom"),
+        # A2's own line cannot be told from fragmentation: it says so
+        (line("648.00 MiB", "39.59 GiB", "22.96 GiB", "228.00 MiB", "36.19 GiB"), "checkerboard-fragmentation"),
+    ],
+)
+def test_the_arithmetic_of_a_line(text, verdict):
+    found = diagnose_line(out_of_memory(text))
+    assert found.verdict == verdict
+    if verdict == "checkerboard-fragmentation":
+        assert found.findings[0].certainty == "possible"
+        assert "_dump_snapshot" in found.findings[0].remedy
+
+
+NEARLY_FULL = """sees allocs segments ooms capacity beginning
+t0 s1 reserve 1000M @0x100000000
+t0 s1 alloc A 480M @0x100000000 requested=480M
+t0 s1 alloc B 20M @0x11e000000 requested=20M
+t0 s1 alloc C 480M @0x11f400000 requested=480M
+t0 s1 alloc D 20M @0x13d400000 requested=20M
+t0 s1 free B
+t0 s1 free D
+capacity free 90G
+t0 s1 oom 30M
+"""
+
+
+def test_a_few_idle_bytes_of_a_full_pool_are_a_word_and_not_the_verdict():
+    found = diagnose(parse(NEARLY_FULL))  # 40 MiB of 1000 idle, in two pieces, 30 asked
+    assert found.verdict == "capped-oom"
+    assert [(f.name, f.severity) for f in found.findings] == [("capped-oom", "error"), ("checkerboard-fragmentation", "warning")]
+    assert diagnose(
+        parse(NEARLY_FULL.replace("A 480M", "A 300M").replace("=480M\nt0 s1 alloc B", "=300M\nt0 s1 alloc B"))
+    ).verdict == ("checkerboard-fragmentation")
+
+
+def test_two_streams_that_both_work_have_a_cache_and_nothing_is_stranded():
+    lines = ["sees allocs segments beginning", "t0 s1 reserve 400M @0x100000000", "t0 s2 reserve 400M @0x200000000"]
+    for n in range(40):
+        for stream, at in ((1, 0x100000000), (2, 0x200000000)):
+            lines += [f"t0 s{stream} alloc A{n}x{stream} 300M @{at:#x} requested=300M", f"t0 s{stream} free A{n}x{stream}"]
+    assert diagnose(parse("\n".join(lines))).verdict is None
+    stopped = [text for text in lines if " s2 " not in text or "reserve" in text or "A0x2" in text or "A1x2" in text]
+    assert diagnose(parse("\n".join(stopped))).verdict == "stranded-stream-cache"
+
+
+def test_on_several_devices_the_one_that_is_ill_is_named():
+    lines = [
+        "sees allocs segments sites beginning",
+        "t0 s1 reserve 4000M @0x100000000 device=0",
+        "t0 s2 reserve 3000M @0x900000000 device=1",
+    ]
+    for n in range(300):
+        lines.append(
+            f"t0 s1 alloc T{n} 400M @0x100000000 requested=400M device=0 at a.py:1 f\nt0 s1 free T{n} device=0 at a.py:1 f"
+        )
+        lines.append(f"t0 s2 alloc K{n} 1M @{0x900000000 + n * MIB:#x} requested=1M device=1 at b.py:2 keep")
+        lines.append(
+            f"t0 s2 alloc U{n} 40M @0x9a0000000 requested=40M device=1 at a.py:1 f\nt0 s2 free U{n} device=1 at a.py:1 f"
+        )
+    found = diagnose(parse("\n".join(lines)))
+    assert found.verdict == "memory-growth"
+    assert found.findings[0].message.startswith("device 1: ")
+    assert found.findings[0].evidence["device"] == 1
