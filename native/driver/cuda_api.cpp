@@ -2,8 +2,9 @@
 
 #include <dlfcn.h>
 
+#include <array>
 #include <atomic>
-#include <sstream>
+#include <charconv>
 #include <utility>
 
 namespace forebay::cuda {
@@ -56,21 +57,17 @@ std::string start(const Api& api, std::vector<Ordinal>& devices) {
 
 }  // namespace
 
+// By hand, without streams: a process may hold another C++ library than ours, whose streams ours cannot share.
+std::string hexadecimal(std::uint64_t number) {
+  std::array<char, 16> digits{};
+  const auto end = std::to_chars(digits.begin(), digits.end(), number, 16).ptr;
+  return "0x" + std::string(digits.begin(), end);
+}
+
 // No size is as large as the least device address.
-std::string shown(std::uint64_t number) {
-  if (number < 1ull << 41) return std::to_string(number);
-  std::ostringstream text;
-  text << "0x" << std::hex << number;
-  return text.str();
-}
-
+std::string shown(std::uint64_t number) { return number < 1ull << 41 ? std::to_string(number) : hexadecimal(number); }
 std::string shown(std::int64_t number) { return std::to_string(number); }
-
-std::string shown(const void* pointer) {
-  std::ostringstream text;
-  text << "0x" << std::hex << reinterpret_cast<std::uintptr_t>(pointer);
-  return text.str();
-}
+std::string shown(const void* pointer) { return hexadecimal(reinterpret_cast<std::uintptr_t>(pointer)); }
 
 void remember(const char* function, Code code, const std::vector<std::string>& arguments) {
   std::string call = function;

@@ -237,7 +237,7 @@ Status CudaDriver::upload(int device, Address to, const void* from, std::uint64_
 bool CudaDriver::is_pinned(int device, const void* host) {
   std::int32_t type = 0;
   const auto address = reinterpret_cast<cuda::Pointer>(host);
-  const auto ask = [&] { return api_.pointer_attribute(&type, cuda::kMemoryType, address); };
+  const auto ask = [&] { return api_.pointer_attribute.at(&type, cuda::kMemoryType, address); };  // no is no failure
   return on(device, ask) == Status::ok && type == cuda::kMemoryHost;
 }
 

@@ -34,8 +34,11 @@ def test_nothing_is_mapped_over_a_mapping(cu: Raw):
     assert cu.map(address + GRANULE, GRANULE, other) == INVALID
 
 
-def test_nothing_is_mapped_past_a_range(cu: Raw):
-    address, frame = cu.range(2 * GRANULE), cu.frame(2 * GRANULE)
+def test_nothing_is_mapped_past_a_range_where_no_other_follows(cu: Raw):
+    wide = cu.range(64 * GRANULE)
+    assert cu.call("cuMemAddressFree", wide, 64 * GRANULE) == OK
+    address, frame = cu.made("cuMemAddressReserve", 2 * GRANULE, 0, wide, 0), cu.frame(2 * GRANULE)
+    assert address == wide
     assert cu.map(address + GRANULE, 2 * GRANULE, frame) == INVALID
 
 
