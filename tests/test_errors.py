@@ -3,7 +3,7 @@ import inspect
 import pytest
 
 from forebay import errors
-from forebay.errors import BadInput, DriverError, ForebayError, Pending, PoolExhausted
+from forebay.errors import DriverError, ForebayError, Pending, PoolExhausted
 
 CLASSES = [thing for _, thing in inspect.getmembers(errors, inspect.isclass) if issubclass(thing, Exception)]
 
@@ -33,7 +33,3 @@ def test_a_driver_error_names_its_call_and_number():
 
 def test_a_pending_wait_names_its_streams():
     assert Pending("…", streams=("decode",)).streams == ("decode",)
-
-
-def test_what_is_said_of_an_input_is_one_line_whatever_names_it_quotes():
-    assert str(BadInput("a.tape: no kind is called 'la\u2028un\r\nch'")) == "a.tape: no kind is called 'la un ch'"

@@ -357,7 +357,19 @@ void bind_drivers(nb::module_& m) {
                                 limit);
           },
           nb::arg("driver"), nb::arg("device"), nb::arg("name"), nb::arg("consumer").none(), nb::arg("kind").none(),
-          nb::arg("space"), nb::arg("limit").none() = nb::none(), nb::keep_alive<1, 2>());
+          nb::arg("space"), nb::arg("limit").none() = nb::none(), nb::keep_alive<1, 2>())
+      .def(
+          "captured",
+          [](PoolRows& self, Kind kind, std::uint64_t stream, Address address, std::uint64_t size) {
+            Row row{.kind = kind};
+            row.stream = static_cast<std::uint32_t>(stream), row.address = address, row.size = row.requested = size;
+            row.flags = kGraphPool;
+            row.known = columns(Column::device, Column::stream, Column::capture, Column::address, Column::size,
+                                Column::requested, Column::flags);
+            if (self.wants()) self.write(row);
+          },
+          nb::arg("kind"), nb::arg("stream"), nb::arg("address"), nb::arg("size"), Open(),
+          "A row of a block of a graph's memory, while the stream (by its id) takes part in the capture.");
 }
 
 }  // namespace

@@ -103,6 +103,11 @@ void bind_domain(nb::module_& m) {
           "handle"_a, "lifetime"_a, "name"_a = "", Open(), "Makes a stream known; returns its id.")
       .def(
           "knows", [](const Domain& d, std::uint64_t stream) { return d.clock(stream) != nullptr; }, "stream"_a)
+      .def(
+          "capture_begins", [](Domain& d, std::uint64_t stream) { d.capturing(stream, Capturing::begins); }, "stream"_a,
+          "Just before the stream takes part in a capture: no pool asks it anything until that ends.")
+      .def(
+          "capture_ends", [](Domain& d, std::uint64_t stream) { d.capturing(stream, Capturing::ends); }, "stream"_a)
       .def("ending", &Domain::ending, "stream"_a, Open(), "To be called before the stream is destroyed.")
       .def(
           "mark", [](Domain& d, std::uint64_t stream) { return KeptMark{d.mark(stream)}; }, "stream"_a,
@@ -162,14 +167,17 @@ void bind_pools(nb::module_& m) {
           "__init__",
           [](BoundPool* self, Domain& domain, std::string name, std::uint32_t index, std::optional<std::uint64_t> limit,
              std::vector<std::uint64_t> buckets, std::int64_t wait_limit_ns, bool idle_shared, Sink* tape, Space space,
-             GrowBy growth) {
-            new (self) BoundPool(domain, options_of(std::move(name), index, limit, std::move(buckets), wait_limit_ns,
-                                                    idle_shared, tape, space, growth));
+             GrowBy growth, bool of_a_graph) {
+            PoolOptions options = options_of(std::move(name), index, limit, std::move(buckets), wait_limit_ns,
+                                             idle_shared, tape, space, growth);
+            if (of_a_graph) options.when_full = WhenFull::raises;
+            new (self) BoundPool(domain, std::move(options));
           },
           "domain"_a, "name"_a, nb::kw_only(), "index"_a = 0, "limit"_a = nb::none(),
           "buckets"_a = std::vector<std::uint64_t>{}, "wait_limit_ns"_a = std::int64_t{10'000'000'000},
           "idle_shared"_a = true, "tape"_a = nb::none(), "space"_a = Space::device, "growth"_a = GrowBy::segments,
-          nb::keep_alive<1, 2>(), nb::keep_alive<1, 9>())
+          "of_a_graph"_a = false, nb::keep_alive<1, 2>(), nb::keep_alive<1, 9>(),
+          "That of a graph asks nobody to make room: it grows, or raises at once.")
       .def(
           "alloc", [](BoundPool& p, std::uint64_t n, std::uint64_t stream) { return granted(p, n, stream).address; },
           "nbytes"_a, "stream"_a, nb::call_guard<FromPython>(),

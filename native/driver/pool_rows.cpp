@@ -20,8 +20,11 @@ void PoolRows::write(const Row& row) {
   else
     out.stream = driver_.stream_number(device_, std::uint64_t{row.stream});
   if (row.kind == Kind::oom) out.seq = next_seq(), out.known |= bit(Column::seq);
-  if (row.known & bit(Column::capture))
-    out.capture = driver_.capture_number(device_, std::uint64_t{row.stream}).value_or(row.capture);
+  if (row.known & bit(Column::capture)) {
+    const auto capture = driver_.capture_number(device_, std::uint64_t{row.stream});
+    out.capture = capture.value_or(0);
+    if (!capture) out.known &= ~bit(Column::capture);
+  }
   to->write(out);
   if (row.kind == Kind::oom) tell_room(*to, out);
 }

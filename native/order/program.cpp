@@ -93,6 +93,9 @@ void Program::captured(const Line& l, Capture& capture) {
       return alloc(l, capture.order, capture.memory, capture.court);
     case Kind::free:
       return free(l, capture.order, capture.memory);
+    case Kind::lend:
+      if (l.has(Column::address)) memory_of(l, capture.memory).lend(l.view.address[l.i], *s);
+      return;
     case Kind::record:
       if (event) capture.order.record(l.row, *s, l.thread, *event);
       return;

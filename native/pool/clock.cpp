@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
-#include "driver/pool_made.hpp"
 #include "pool/domain.hpp"
+#include "pool/own_calls.hpp"
 
 namespace forebay {
 
@@ -18,7 +18,7 @@ std::uint64_t Clock::at_free() {
 
 bool Clock::reached(std::uint64_t epoch) {
   if (passed(epoch)) return true;
-  const PoolMade made;
+  const OwnCalls own(domain_);
   if (!is_covered(epoch)) record();
   poll();
   if (passed(epoch) || is_covered(epoch) || !alive()) return passed(epoch);
@@ -88,7 +88,7 @@ std::uint64_t Clock::advance() {
 }
 
 bool Clock::alive() {
-  if (ended()) return false;
+  if (ended() || captures_.load(std::memory_order_acquire)) return false;
   if (lifetime_ == Lifetime::ours) return true;
   const Result<std::uint64_t> id = domain_.driver().stream_id(domain_.device(), handle_);
   domain_.note(id.status());
@@ -98,7 +98,7 @@ bool Clock::alive() {
 // A record that fails changes nothing but the number: the next one covers both epochs. Two threads may record at once:
 // either event covers both numbers, so the list is by number.
 std::optional<std::uint64_t> Clock::record() {
-  const PoolMade made;
+  const OwnCalls own(domain_);
   if (domain_.dead() || !alive()) return std::nullopt;
   const Result<EventHandle> event = domain_.event();
   if (!event.ok()) return std::nullopt;
@@ -120,7 +120,7 @@ std::optional<std::uint64_t> Clock::record() {
 // what is known.
 void Clock::poll() {
   if (polling_.exchange(true, std::memory_order_acquire)) return;
-  const PoolMade made;
+  const OwnCalls own(domain_);
   while (!domain_.dead() && poll_first()) {
   }
   polling_.store(false, std::memory_order_release);

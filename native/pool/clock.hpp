@@ -26,6 +26,8 @@ class Domain;
 // (Domain::ending). `foreign`: it may be destroyed behind our back, so each free records at once.
 enum class Lifetime : std::uint8_t { ours, foreign };
 
+enum class Capturing : std::uint8_t { begins, ends };
+
 class Clock {
  public:
   Clock(Domain& domain, std::uint64_t id, StreamHandle handle, Lifetime lifetime, std::string name)
@@ -51,6 +53,10 @@ class Clock {
   void learn(const std::vector<Point>& points);  // this stream waited for them
   void complete(std::uint64_t epoch);            // the host knows it complete
   void end();                                    // its stream is about to be destroyed: the last record is made here
+  // While its stream takes part in a capture no call is made on it. Answers whether that is a change.
+  bool capturing(Capturing state) {
+    return captures_.exchange(state == Capturing::begins) != (state == Capturing::begins);
+  }
   bool ended() const { return ended_.load(std::memory_order_acquire); }
   // Nothing is left of its stream: its end was told and all that it was given is known complete.
   bool over() const { return ended() && passed(open_.load(std::memory_order_acquire)); }
@@ -79,7 +85,7 @@ class Clock {
   const StreamHandle handle_;
   const Lifetime lifetime_;
   std::atomic<std::uint64_t> open_{1}, done_{0};
-  std::atomic<bool> ended_{false};
+  std::atomic<bool> ended_{false}, captures_{false};
   std::atomic<bool> polling_{false};
   // Guards what follows, and is never held across a driver call: a query may run work, and work may free.
   mutable std::mutex mutex_;

@@ -45,6 +45,15 @@ void Domain::ending(std::uint64_t stream) {
   if (Clock* c = clock(stream)) c->end();
 }
 
+void Domain::capturing(std::uint64_t stream, Capturing state) {
+  Clock* c = clock(stream);
+  if (c == nullptr || !c->capturing(state)) return;
+  if (state == Capturing::begins)
+    captures_open.fetch_add(1, std::memory_order_acq_rel);
+  else
+    captures_open.fetch_sub(1, std::memory_order_acq_rel);
+}
+
 Mark Domain::mark(std::uint64_t stream) {
   Clock* c = clock(stream);
   if (c == nullptr) return {};

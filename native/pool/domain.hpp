@@ -46,6 +46,10 @@ class Domain {
   Clock* clock(std::uint64_t stream) const;              // null where the stream was never adopted
   void ending(std::uint64_t stream);                     // to be called before the stream is destroyed
 
+  // A stream begins to take part in a capture, just before the driver hears of it, or no longer does. Meanwhile nothing
+  // is recorded on it or asked of it: its frees settle afterwards.
+  void capturing(std::uint64_t stream, Capturing state);
+
   // Edges. `mark` just before a record or a sync, `ordered` after a stream was told to wait for that record, `reached`
   // when the host knows it complete. A stream that was never adopted has nothing to tell.
   Mark mark(std::uint64_t stream);
@@ -73,6 +77,8 @@ class Domain {
     for (Pool* pool : pools_)
       if (pool != except) visit(*pool);
   }
+
+  static inline std::atomic<std::uint32_t> captures_open{0};  // streams that take part in one, of all devices
 
  private:
   static void sleep(std::chrono::nanoseconds time);

@@ -30,6 +30,7 @@ Block* Pool::miss(Lane& lane, const Need& need) {
   settle();
   if (Block* block = search(lane, need)) return block;
   if (Block* block = grow(lane, need)) return block;
+  if (options_.when_full == WhenFull::raises) give_up(lane, need);
   return exhausted(lane, need);
 }
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "driver/pool_made.hpp"
+#include "pool/own_calls.hpp"
 
 namespace forebay {
 
@@ -19,7 +19,7 @@ Pool::Pool(Domain& domain, PoolOptions options)
 
 Pool::~Pool() {
   if (domain_.forked()) return;
-  const PoolMade made;
+  const OwnCalls own(domain_);
   domain_.leave(this);
   {
     // A sibling may still be giving back what it took from here.
@@ -51,7 +51,7 @@ std::optional<Granted> Pool::hit(std::uint64_t bytes, std::uint64_t stream) {
 }
 
 Granted Pool::refill(std::uint64_t bytes, std::uint64_t stream) {
-  const PoolMade made;
+  const OwnCalls own(domain_);
   if (domain_.dead()) refuse_dead();
   if (bytes > kLargestRequest) throw fault(PoolFault::Code::impossible, bytes);
   Lane& lane = lane_of(stream);
@@ -161,7 +161,7 @@ std::vector<Lane*> Pool::lanes() const {
 }
 
 std::uint64_t Pool::trim() {
-  const PoolMade made;
+  const OwnCalls own(domain_);
   if (domain_.dead()) return 0;
   tell_flush();
   settle();

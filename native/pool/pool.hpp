@@ -39,6 +39,10 @@ class Hoard {
   virtual void give_up_for_others() = 0;  // calls no driver and waits for nothing: a lock of the device is held
 };
 
+// What a pool does that cannot grow: the way of Note [The order of a miss], or it raises at once. The latter is for the
+// memory of a graph: nobody may be waited for or asked to give back during a capture.
+enum class WhenFull : std::uint8_t { makes_room, raises };
+
 struct PoolOptions {
   std::string name = "pool";
   std::uint32_t index = 0;                                         // the pool's id in the tape's side table
@@ -46,6 +50,7 @@ struct PoolOptions {
   std::vector<std::uint64_t> buckets;                              // sizes that requests round up to; none: 512 B steps
   std::chrono::nanoseconds wait_limit = std::chrono::seconds(10);  // of one wait for frees; 0: never wait
   IdleBytes idle = IdleBytes::shared;
+  WhenFull when_full = WhenFull::makes_room;
   Space space = Space::device;  // or pinned, in segments
   GrowBy growth = GrowBy::segments;
   Sink* tape = nullptr;    // outlives the pool

@@ -10,6 +10,8 @@ _HOMES = {
     "Buffer": "forebay.runtime",
     "CudaDevice": "forebay.runtime",
     "Event": "forebay.runtime",
+    "Graph": "forebay.runtime",
+    "GraphCache": "forebay.runtime",
     "PagedPool": "forebay.runtime",
     "PinnedPool": "forebay.runtime",
     "Pool": "forebay.runtime",

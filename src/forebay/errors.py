@@ -12,7 +12,11 @@ class ForebayError(Exception):
 
 class BadInput(ForebayError):
     """An artifact, a tape, a file or an argument that cannot be used; the message says where in it and what to do, in one line whatever
-    the names that it quotes hold."""
+    the names that it quotes hold.
+
+    >>> str(BadInput("no kind is called 'launch\\u2028ed'"))
+    "no kind is called 'launch ed'"
+    """
 
     def __init__(self, message: str) -> None:
         super().__init__(" ".join(message.splitlines()))

@@ -376,3 +376,8 @@ class PoolRows(forebay._core.tape.Sink):
     """The rows of one pool on the tape of a taped driver."""
 
     def __init__(self, driver: TapedDriver, device: int, name: str, consumer: str | None, kind: str | None, space: str, limit: int | None = None) -> None: ...
+
+    def captured(self, kind: forebay._core.tape.Kind, stream: int, address: int, size: int) -> None:
+        """
+        A row of a block of a graph's memory, while the stream (by its id) takes part in the capture.
+        """

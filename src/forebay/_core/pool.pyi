@@ -110,6 +110,13 @@ class Domain:
 
     def knows(self, stream: int) -> bool: ...
 
+    def capture_begins(self, stream: int) -> None:
+        """
+        Just before the stream takes part in a capture: no pool asks it anything until that ends.
+        """
+
+    def capture_ends(self, stream: int) -> None: ...
+
     def ending(self, stream: int) -> None:
         """To be called before the stream is destroyed."""
 
@@ -159,7 +166,8 @@ class GrowBy(enum.Enum):
 class Pool:
     """Device memory in stream order; streams go by their driver id."""
 
-    def __init__(self, domain: Domain, name: str, *, index: int = 0, limit: int | None = None, buckets: Sequence[int] = [], wait_limit_ns: int = 10000000000, idle_shared: bool = True, tape: forebay._core.tape.Sink | None = None, space: forebay._core.tape.Space = Space.device, growth: GrowBy = GrowBy.segments) -> None: ...
+    def __init__(self, domain: Domain, name: str, *, index: int = 0, limit: int | None = None, buckets: Sequence[int] = [], wait_limit_ns: int = 10000000000, idle_shared: bool = True, tape: forebay._core.tape.Sink | None = None, space: forebay._core.tape.Space = Space.device, growth: GrowBy = GrowBy.segments, of_a_graph: bool = False) -> None:
+        """That of a graph asks nobody to make room: it grows, or raises at once."""
 
     def alloc(self, nbytes: int, stream: int) -> int:
         """

@@ -19,6 +19,7 @@ from numpy.typing import DTypeLike, NDArray
 from forebay._core.driver import LentBytes
 from forebay.errors import BadInput
 from forebay.runtime.arguments import count, layout
+from forebay.runtime.place import program_line
 from forebay.tape.events import Space
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Buffer:
         "_views",
         "address",
         "device",
+        "freed_at",
         "home",
         "nbytes",
         "space",
@@ -61,6 +63,7 @@ class Buffer:
         self.home: Stream | None = None  # whose order the bytes came in, where they came in one
         self._release: Callable[[Buffer], object] | None = release
         self._freed, self._views = False, 0
+        self.freed_at: str | None = None  # "file:line", where a graph saw it; "" until then
 
     @property
     def freed(self) -> bool:
@@ -126,6 +129,8 @@ class Buffer:
 
     def free(self) -> None:
         """Gives the bytes back to whoever handed them out, once no host view shows them; a second call does nothing."""
+        if self.freed_at == "":
+            self.freed_at = program_line()
         self._freed = True
         self._give_back()
 

@@ -54,7 +54,7 @@ class CudaStream(Stream):
         if cost_ns is not None:
             raise BadInput(f"kernel {name}: cost_ns is for simulated devices; a real one takes the time that it takes")
         arrays, uses = uses_of(arrays_of(reads), arrays_of(writes))
-        self._use(*arrays)
+        self._use(f"kernel {name}", arrays)
         with self.device.call() as driver:
             issue(driver, self.device.index, self.handle, name, uses, lambda: kernel(*arrays))
 

@@ -11,10 +11,13 @@ from typing import Any, ClassVar, Literal
 
 from forebay._core.driver import Account, Driver, FaultyDriver, PoolRows, SimDriver, Status, StreamKind, TapedDriver
 from forebay._core.pool import Domain
+from forebay.capture_law import INVALIDATING
 from forebay.errors import BadInput, DriverError
 from forebay.runtime.arguments import byte_count, label
 from forebay.runtime.arguments import count as _count
 from forebay.runtime.buffer import Array, Buffer
+from forebay.runtime.capturing import Capture, forbid_device, forbid_unsafe
+from forebay.runtime.graph import capture
 from forebay.runtime.recorder import tape_when_recording
 from forebay.runtime.schedule import Schedule
 from forebay.runtime.stream import Event, Failure, Stream
@@ -36,8 +39,8 @@ class Device:
         self.driver: Driver = machine.driver
         self.failure = Failure()
         self.domain = domain  # what the device's pools know of its streams
-        self._call = _DeviceCall(self.driver, self.failure, self.domain)
-        self._host_call = _Call(self.driver, self.failure, self.domain)
+        self._call = _DeviceCall(machine, self.failure, self.domain)
+        self._host_call = _Call(machine, self.failure, self.domain)
         self.default_stream = self.stream_type(self, "default", _LEGACY, owned=False)
 
     def stream(self, name: str, *, kind: Literal["blocking", "nonblocking"] = "blocking", priority: int = 0) -> Stream:
@@ -51,7 +54,18 @@ class Device:
         self.machine.taped.name_next_stream(name)
         with self.call() as driver:
             handle = driver.stream_create(self.index, StreamKind[kind], priority)
-        return self.stream_type(self, name, handle, owned=True)
+        return self.stream_type(self, name, handle, owned=True, joins_legacy=kind == "blocking")
+
+    def capture(self, stream: Stream, *, name: str | None = None, reserve: int | str = 0, mode: str = "thread_local") -> capture:
+        """What is issued to `stream` inside the block, and to streams that wait there for its events, is recorded and does not run:
+        `with device.capture(stream) as graph: ...`, then `graph.replay(stream)`.
+
+        Allocations of any pool on these streams come from the graph's own memory, which holds `reserve` bytes (a number, or "64MiB")
+        before the capture begins and grows where that is too little. `mode` says whose calls may break it ("global": every thread's,
+        "thread_local": this one's, "relaxed": few). `name` is the graph's; the stream's where none is given. What would break the
+        capture is refused in its place: BadInput. The end raises BadInput for an empty graph, DriverError for one that broke.
+        """
+        return capture(self, stream, name, reserve, mode)
 
     def thread_stream(self) -> Stream:
         """The calling thread's own default stream: a blocking one."""
@@ -64,6 +78,7 @@ class Device:
     def malloc(self, nbytes: int) -> Buffer:
         """Driver memory (cuMemAlloc), slow as that is. Its free waits for the whole device. Raises BadInput, DriverError."""
         nbytes = _count(nbytes, "malloc", 1)
+        forbid_unsafe(self.machine.captures, "Device.malloc")
         with self.call() as driver:
             address = driver.malloc(self.index, nbytes)
         return Buffer(self, address, nbytes, self._free)
@@ -71,12 +86,14 @@ class Device:
     def host_alloc(self, nbytes: int) -> Buffer:
         """Pinned host memory from the driver (cuMemHostAlloc). Its free waits for every device. Raises BadInput, DriverError."""
         nbytes = _count(nbytes, "host_alloc", 1)
+        forbid_unsafe(self.machine.captures, "Device.host_alloc")
         with self._host_call as driver:
             address = driver.host_alloc(nbytes)
         return Buffer(self, address, nbytes, self._host_free, Space.pinned)
 
     def synchronize(self) -> None:
         """Waits until everything issued to this device has run."""
+        forbid_device(self, "Device.synchronize")
         mark = self.domain.mark_all()
         with self.call() as driver:
             driver.device_sync(self.index)
@@ -146,10 +163,16 @@ class Device:
             return
 
     def _free(self, buffer: Buffer) -> None:
+        if self.machine.captures:
+            self.machine.later.append(lambda: self._free(buffer))
+            return
         with self.call() as driver:
             driver.free(self.index, buffer.address)
 
     def _host_free(self, buffer: Buffer) -> None:
+        if self.machine.captures:
+            self.machine.later.append(lambda: self._host_free(buffer))
+            return
         with self._host_call as driver:
             driver.host_free(buffer.address)
 
@@ -218,10 +241,10 @@ _FORKED = "this process was forked and can never use its parent's device: make o
 class _Call:
     """Enters a device's driver. One for all calls of the device: it holds nothing of the single call."""
 
-    __slots__ = ("domain", "driver", "failure")
+    __slots__ = ("captures", "domain", "driver", "failure")
 
-    def __init__(self, driver: Driver, failure: Failure, domain: Domain) -> None:
-        self.driver, self.failure, self.domain = driver, failure, domain
+    def __init__(self, machine: Machine, failure: Failure, domain: Domain) -> None:
+        self.driver, self.captures, self.failure, self.domain = machine.driver, machine.captures, failure, domain
 
     def __enter__(self) -> Driver:
         if self.domain.forked:  # a lock of the driver may be held by a thread that the fork left behind
@@ -234,6 +257,9 @@ class _Call:
             if cause is not None and not isinstance(cause, Exception):
                 raise cause  # an interrupt that fell into a kernel is still an interrupt
             error.__cause__ = cause
+        if isinstance(error, DriverError) and error.status in INVALIDATING:
+            for capture in self.captures:
+                capture.offended(error)
 
 
 class _DeviceCall(_Call):
@@ -256,6 +282,13 @@ class Machine:
         self.faulty = FaultyDriver(own)
         self.taped = TapedDriver(self.faulty)
         self.driver: Driver = self.taped
+        self.captures: list[Capture] = []  # under way, on any device
+        self.later: list[Callable[[], None]] = []  # frees that must not fall into one
+
+    def settle(self) -> None:
+        """Makes up for what was put off, once no capture is under way."""
+        while self.later and not self.captures:
+            self.later.pop(0)()
 
 
 class _SimMachine(Machine):

@@ -11,6 +11,7 @@ from collections.abc import Sequence as Many
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from forebay import capture_law as law
 from forebay._core.paged import PagedPool as NativePagedPool
 from forebay._core.paged import Sequence as NativeSequence
 from forebay._core.pool import Gauges
@@ -72,7 +73,7 @@ class PagedPool:
 
         Only whole pages are found; `written` says how many tokens that are. They need not be computed again.
         """
-        return Sequence(self, self._native.open(_tokens(self.name, tokens), self._id(stream)))
+        return Sequence(self, self._native.open(_tokens(self.name, tokens), self._user(stream, "open")))
 
     def available(self, stream: Stream) -> int:
         """Pages that work on `stream` can have without a wait. Asks the other streams how far they got."""
@@ -97,6 +98,12 @@ class PagedPool:
         if stream.device is not self.device:
             raise BadInput(f"pool {self.name} is on device {self.device.index}, {stream!r} is not; use a pool of its own device")
         return stream.id
+
+    def _user(self, stream: Stream, what: str) -> int:
+        number = self._id(stream)
+        if stream.capture is not None:
+            raise stream.capture.refusal(f"pool {self.name}: {what} on {stream!r}", law.POOLED)
+        return number
 
     def __repr__(self) -> str:
         return (
@@ -133,20 +140,20 @@ class Sequence:
         negative number.
         """
         tokens = count(tokens, f"pool {self.pool.name}: grow", most=_MOST_TOKENS)
-        self._live().grow(tokens, self.pool._id(stream))
+        self._live().grow(tokens, self.pool._user(stream, "grow"))
 
     def commit(self, tokens: Tokens, stream: Stream) -> None:
         """The next tokens of its room, by work that `stream` has been given: pages that this fills can be found from now on.
 
         Raises BadInput where there is less room.
         """
-        if not self._live().commit(_tokens(self.pool.name, tokens), self.pool._id(stream)):
+        if not self._live().commit(_tokens(self.pool.name, tokens), self.pool._user(stream, "commit")):
             room = self.room - self.written
             raise BadInput(f"pool {self.pool.name}: commit of {len(tokens)} tokens into room for {room}; grow the sequence first")
 
     def fork(self, stream: Stream) -> Sequence:
         """The same tokens once more, on the same pages, for work on `stream`. Raises BadInput while some room is not committed."""
-        twin = self.pool._native.fork(self._live(), self.pool._id(stream))
+        twin = self.pool._native.fork(self._live(), self.pool._user(stream, "fork"))
         if twin is None:
             missing = self.room - self.written
             raise BadInput(f"pool {self.pool.name}: {missing} tokens of the sequence are not written; commit them before a fork")

@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from forebay import capture_law as law
 from forebay._core.pool import Gauges, GrowBy, GuardedPool
 from forebay._core.pool import Pool as NativePool
 from forebay._core.tape import Sink
@@ -92,7 +93,12 @@ class Pool:
         self.trim = self._native.trim  # () -> bytes given back; waits for the work that used them
 
     def alloc(self, nbytes: int, stream: Stream) -> Buffer:
-        """A buffer that work on `stream` may use from now on; its free is ordered after every stream that used it."""
+        """A buffer that work on `stream` may use from now on; its free is ordered after every stream that used it.
+
+        On a stream that takes part in a capture it comes from the graph's own memory.
+        """
+        if isinstance(stream, Stream) and stream.capture is not None and stream.device is self.device:
+            return stream.capture.alloc(count(nbytes, f"pool {self.name}: bytes asked", 1), stream)
         buffer = Buffer(self.device, self.alloc_address(nbytes, stream), int(nbytes), self._release, self._space)
         buffer.home = stream
         return buffer
@@ -103,6 +109,8 @@ class Pool:
             nbytes = count(nbytes, f"pool {self.name}: bytes asked", 1)
         if not isinstance(stream, Stream) or stream.device is not self.device:
             raise self._elsewhere(stream)
+        if stream.capture is not None:
+            raise stream.capture.refusal(f"pool {self.name}: alloc_address on {stream!r}", law.POOLED)
         return self._alloc(nbytes, stream.id)
 
     def lend_address(self, address: int, stream: Stream) -> None:
@@ -149,6 +157,9 @@ class Pool:
         return BadInput(f"pool {self.name} is on another device than {stream!r}; use a pool of the stream's device")
 
     def _release(self, buffer: Buffer) -> None:
+        if self._checks is not None and self.device.machine.captures:
+            self.device.machine.later.append(lambda: self._release(buffer))  # its checks would become nodes
+            return
         for stream in buffer.streams.values():
             self.lend_address(buffer.address, stream)
         self.free_address(buffer.address)

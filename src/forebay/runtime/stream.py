@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from forebay import capture_law as law
 from forebay._core.driver import LentBytes
 from forebay._core.pool import Lifetime, Mark
-from forebay.errors import BadInput
+from forebay.errors import BadInput, DriverError
 from forebay.runtime.arguments import count, label
 from forebay.runtime.buffer import Array, Buffer, inside, view_of
+from forebay.runtime.capturing import Capture, Points, forbid_event, forbid_legacy, forbid_on, forbid_wait, forbid_work
 from forebay.tape.events import Mode
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Event", "Failure", "Stream"]
 
+LEGACY = 1  # the highest handle of the legacy default stream (native/driver/port.hpp)
 _READ, _WRITE = int(Mode.read), int(Mode.write)
 
 
@@ -35,10 +38,13 @@ class Stream:
 
     lifetime: ClassVar[Lifetime] = Lifetime.ours
 
-    def __init__(self, device: Device, name: str, handle: int, *, owned: bool) -> None:
+    def __init__(self, device: Device, name: str, handle: int, *, owned: bool, joins_legacy: bool = True) -> None:
         self.device, self.name, self.handle = device, name, handle
+        self.legacy = handle <= LEGACY
+        self.joins_legacy = joins_legacy and not self.legacy
+        self.capture: Capture | None = None  # that it takes part in
         self.machine = device.machine
-        self.id = device.domain.adopt(handle, self.lifetime, name)
+        self.id: int = device.domain.adopt(handle, self.lifetime, name)
         self._owned, self._closed = owned, False
 
     def launch(
@@ -61,7 +67,7 @@ class Stream:
         if cost_ns is not None:
             cost_ns = count(cost_ns, "cost_ns")
         run = _Run(self.device.failure, name, kernel, [(a.nbytes, a.dtype, a.shape) for a in arrays])
-        self._use(*arrays)
+        self._use(f"kernel {name}", arrays)
         with self.device.call() as driver:
             driver.launch(self.device.index, self.handle, name, cost_ns, uses, run)
 
@@ -78,7 +84,10 @@ class Stream:
             raise BadInput(
                 f"copy into a NumPy array {to.shape} that is read-only or not C-contiguous: give one that can be filled"
             )
-        self._use(*(end for end in ends if isinstance(end, Array)))
+        buffers = [end for end in ends if isinstance(end, Array)]
+        if self.capture is not None and len(buffers) < 2:
+            raise self.capture.refusal(f"copy on {self!r} between a buffer and a NumPy array", law.PAGEABLE)
+        self._use("copy", buffers, far=True)
         with self.device.call() as driver:
             if isinstance(to, Array) and isinstance(source, Array):
                 driver.copy(self.device.index, to.address, source.address, to.nbytes, self.handle)
@@ -92,14 +101,14 @@ class Stream:
     def memset(self, dst: Array | Buffer, value: int) -> None:
         """Issues a fill of every byte with `value`, 0 to 255."""
         to, value = _array(dst), count(value, "memset value", most=255)
-        self._use(to)
+        self._use("memset", [to])
         with self.device.call() as driver:
             driver.memset(self.device.index, to.address, value, to.nbytes, self.handle)
 
     def host_func(self, function: Callable[[], object]) -> None:
         """Issues a host function as work of this stream. It may not wait for any device. What it touches no tape shows."""
         require_callable(function)
-        self._use()
+        self._use("host function", [])
         with self.device.call() as driver:
             driver.host_func(self.device.index, self.handle, _Run(self.device.failure, None, function, []))
 
@@ -108,14 +117,17 @@ class Stream:
 
         Raises BadInput for an event of another device.
         """
-        self._use()
+        self.require_open()
         event = Event(self.device) if event is None else _live(event)
         if event.device is not self.device:
             raise BadInput(f"{self!r} cannot record {event!r}: record one that its own device made")
-        mark = self.device.domain.mark(self.id)
+        if self.machine.captures:
+            forbid_legacy(self, "Stream.record")
+        mark = None if self.capture is not None else self.device.domain.mark(self.id)
         with self.device.call() as driver:
             driver.event_record(self.device.index, event.handle, self.handle)
         event.mark = mark
+        event.capture = None if self.capture is None else (self.capture, self.capture.place(self))
         return event
 
     def wait(self, event: Event) -> None:
@@ -123,19 +135,39 @@ class Stream:
 
         The event may be another device's of the same machine. Raises BadInput for one of another machine.
         """
-        self._use()
+        self.require_open()
         if _live(event).device.machine is not self.machine:
             raise BadInput(
                 f"{self!r} cannot wait for {event!r} of another machine: devices that work together come from one `many`"
             )
+        if event.capture is not None or self.machine.captures:
+            forbid_wait(self, event)
+        if event.capture is not None:
+            self._join(*event.capture, event)
+            return
         with self.device.call() as driver:
             driver.stream_wait(self.device.index, self.handle, event.handle)
         if event.mark is not None and event.device is self.device:
             self.device.domain.ordered(self.id, event.mark)
 
+    def _join(self, capture: Capture, points: Points, event: Event) -> None:
+        joins = self.capture is None
+        if joins:
+            self.device.domain.capture_begins(self.id)
+        try:
+            with self.device.call() as driver:
+                driver.stream_wait(self.device.index, self.handle, event.handle)
+        except DriverError:
+            if joins:
+                self.device.domain.capture_ends(self.id)
+            raise
+        capture.join(self, points)
+
     def synchronize(self) -> None:
         """Waits until everything issued here so far has run."""
-        self._use()
+        self.require_open()
+        if self.machine.captures:
+            forbid_on(self, "Stream.synchronize")
         mark = self.device.domain.mark(self.id)
         with self.device.call() as driver:
             driver.stream_sync(self.device.index, self.handle)
@@ -143,25 +175,35 @@ class Stream:
 
     def ready(self) -> bool:
         """Whether everything issued here so far has run; does not wait."""
-        self._use()
+        self.require_open()
+        if self.machine.captures:
+            forbid_on(self, "Stream.ready")
         with self.device.call() as driver:
             return driver.stream_query(self.device.index, self.handle)
 
     def close(self) -> None:
         """Destroys the stream; a second call does nothing. A default stream stays."""
         if self._owned:
+            if self.capture is not None:
+                raise self.capture.refusal(f"Stream.close of {self!r}", law.NEVER)
             self._owned, self._closed = False, True
             self.device.domain.ending(self.id)
             with self.device.call() as driver:
                 driver.stream_destroy(self.device.index, self.handle)
 
-    def _use(self, *arrays: Array) -> None:
-        """Before anything is issued: a closed stream's handle, and an address of another machine, may be somebody else's by now."""
+    def require_open(self) -> None:
+        """A closed stream's handle may be another's by now. Raises BadInput."""
         if self._closed:
             raise BadInput(f"{self!r} was closed; make another")
+
+    def _use(self, what: str, arrays: Sequence[Array], *, far: bool = False) -> None:
+        """Before work is issued: an address of another machine may be anybody's. `far`: it may reach other devices' memory."""
+        self.require_open()
         for array in arrays:
             if array.buffer.device.machine is not self.machine:
                 raise BadInput(f"{self!r} cannot use {array.buffer!r} of another machine: copy it through the host")
+        if self.machine.captures:
+            forbid_work(self, what, arrays, far=far)
         for array in arrays:
             array.buffer.streams.setdefault(self.id, self)
 
@@ -174,7 +216,8 @@ class Event:
 
     def __init__(self, device: Device) -> None:
         self.device = device
-        self.mark: Mark | None = None  # where its latest record stands, for the device's pools
+        self.mark: Mark | None = None  # where its latest record stands, for the device's pools; none where that is a capture's
+        self.capture: tuple[Capture, Points] | None = None  # that it was recorded in last, and where
         self._owned = False
         with device.call() as driver:
             self.handle = driver.event_create(device.index)
@@ -183,6 +226,8 @@ class Event:
     def synchronize(self) -> None:
         """Waits until the event's latest record has run."""
         mark = _live(self).mark
+        if self.capture is not None or self.device.machine.captures:
+            forbid_event(self, "Event.synchronize")
         with self.device.call() as driver:
             driver.event_sync(self.device.index, self.handle)
         if mark is not None:
@@ -195,8 +240,11 @@ class Event:
 
     def ready(self) -> bool:
         """Whether the event's latest record has run; does not wait."""
+        _live(self)
+        if self.capture is not None or self.device.machine.captures:
+            forbid_event(self, "Event.ready")
         with self.device.call() as driver:
-            return driver.event_query(self.device.index, _live(self).handle)
+            return driver.event_query(self.device.index, self.handle)
 
     def close(self) -> None:
         """Destroys the event; a second call does nothing. Waits already issued keep their place."""
