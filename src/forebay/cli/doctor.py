@@ -14,7 +14,7 @@ import click
 
 from forebay.cli.formats import format_option, show
 from forebay.cli.progress import progress
-from forebay.doctor import Examined, examined, gravest, odd_one, trends, with_remedies
+from forebay.doctor import Examined, examined, gravest, is_priced, odd_one, trends, with_remedies
 from forebay.doctor.diagnose import CANNOT_TELL
 from forebay.doctor.machine import as_json, machine
 from forebay.errors import BadInput
@@ -138,7 +138,7 @@ def _in_parallel(names: Sequence[str]) -> Iterator[Examined | str]:
 
 def _priced(one: Examined) -> Examined:
     """The same with what would have helped, from its history."""
-    if one.name == "-" or not one.diagnosis.findings:
+    if one.name == "-" or not is_priced(one.diagnosis):
         return one
     return replace(one, diagnosis=with_remedies(one.diagnosis, open_artifact(one.name)))
 

@@ -7,7 +7,7 @@ Figures come from views and whatif; what an incident is stands in its own file u
 from forebay.doctor.artifacts import Examined, examined, gravest, odd_one, trends
 from forebay.doctor.diagnose import Diagnosis, diagnose, diagnose_line
 from forebay.doctor.incident import INCIDENTS
-from forebay.doctor.remedies import with_remedies
+from forebay.doctor.remedies import is_priced, with_remedies
 
 __all__ = [
     "INCIDENTS",
@@ -17,6 +17,7 @@ __all__ = [
     "diagnose_line",
     "examined",
     "gravest",
+    "is_priced",
     "odd_one",
     "trends",
     "with_remedies",

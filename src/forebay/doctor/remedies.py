@@ -30,7 +30,7 @@ from forebay.whatif.pytorch_policy import Case, Row, recorded_row, replayed
 from forebay.whatif.steps import Steps, devices
 from forebay.whatif.table import Asked, pytorch_table
 
-__all__ = ["Remedy", "with_remedies"]
+__all__ = ["Remedy", "is_priced", "with_remedies"]
 
 # Incidents that another policy, another way to free, or another pool may cure.
 _PRICED: Final = frozenset(
@@ -46,6 +46,7 @@ _PRICED: Final = frozenset(
     }
 )
 _MOST_ADVISED: Final = 3
+_MOST_ROWS: Final = 2_000_000  # of a tape: more takes minutes, and is asked for with `forebay whatif`
 _LEAST: Final = 0.01  # of what was reserved: less is no reason to change a program that runs
 
 
@@ -67,10 +68,16 @@ class Remedy:
     helps: bool
 
 
+def is_priced(diagnosis: Diagnosis) -> bool:
+    """Whether the verdict is one that a remedy could be tried for."""
+    return bool(diagnosis.findings) and diagnosis.findings[0].name in _PRICED
+
+
 def with_remedies(diagnosis: Diagnosis, tape: Tape) -> Diagnosis:
     """The same with the verdict's remedies in its evidence, those that help first, and in words. Unpriced where the history of the
-    artifact is not there from its first row on, or is no history of PyTorch's allocator."""
-    if not diagnosis.findings or diagnosis.findings[0].name not in _PRICED or Sees.ALLOCS not in tape.sees:
+    artifact is not there from its first row on, or is no history of PyTorch's allocator, or is very
+    long."""
+    if not is_priced(diagnosis) or Sees.ALLOCS not in tape.sees or len(tape) > _MOST_ROWS:
         return diagnosis
     memory = pool_memory(tape)
     if memory.provenance.get("source") == "forebay.runtime":

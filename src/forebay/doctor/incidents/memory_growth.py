@@ -49,7 +49,7 @@ def judge(e: Evidence) -> Finding | None:
         f"what stays live grew by {sized(rise)} over the last {1 - _WARM:.0%} of the history, to {sized(int(floors[-1]))}; one site holds "
         f"{sized(int(held.max()))} of it",
         "find who keeps the blocks of these sites: a list of tensors that still carry their graph, a cache without a limit",
-        certain=e.tape is not None and int(held.max()) >= rise // 2,
+        certain=int(held.max()) >= rise // 2 and not e.refused,  # before a refusal it may have been the way to a plateau
         sites=e.sites(worst),
         rise_bytes=rise,
         floor_bytes=int(floors[-1]),
