@@ -175,3 +175,25 @@ def test_on_several_devices_the_one_that_is_ill_is_named():
     assert found.verdict == "memory-growth"
     assert found.findings[0].message.startswith("device 1: ")
     assert found.findings[0].evidence["device"] == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (line("2.00 GiB", "40.00 GiB", "39.00 GiB", "1.00 GiB", "20.00 GiB"), "how 39 GiB can be live in 20 GiB reserved"),
+        (line("2.00 GiB", "40.00 GiB", "3.00 GiB", "41.00 GiB", "20.00 GiB"), "how 41 GiB can be free of 40 GiB"),
+    ],
+)
+def test_figures_that_contradict_each_other_make_nothing_certain(text, says):
+    found = diagnose_line(out_of_memory(text))
+    assert found.findings[0].certainty == "possible"
+    assert [unseen.needs for unseen in found.unseen] == [(says,)]
+
+
+def test_live_blocks_without_a_segment_leave_only_what_does_not_hang_on_segments():
+    text = NEARLY_FULL.replace("t0 s1 reserve 1000M @0x100000000", "t0 s1 reserve 490M @0x100000000")
+    found = diagnose(parse(text))
+    assert {finding.certainty for finding in found.findings} == {"possible"}
+    assert any("segments for " in need for unseen in found.unseen for need in unseen.needs)
+    healthy = diagnose(parse(text.replace("t0 s1 oom 30M\n", "")))
+    assert healthy.verdict == "cannot-tell"

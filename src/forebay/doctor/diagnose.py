@@ -37,6 +37,8 @@ _ALONE: Final = frozenset(
     {"allocator-settings", "dirty-capture", "driver-churn", "impossible-request", "oversubscribed", "pinned-overhead"}
 )
 
+_ROUNDED: Final = 0.01  # what rounding in a line of a log may add
+
 
 class Unseen(NamedTuple):
     """An incident that could not be judged: what of its needs the artifact lacks, and how to get it."""
@@ -109,7 +111,8 @@ def _judged(incident: Incident, e: Evidence) -> Finding | None:
     found = incident.judge(e)
     if found is None:
         return None
-    if not e.whole and found.name not in _ALONE and found.certainty == "certain":
+    doubtful = not e.whole or _contradiction(e) is not None
+    if doubtful and found.name not in _ALONE and found.certainty == "certain":
         found = msgspec.structs.replace(found, certainty="possible")
     if e.devices > 1:
         found = msgspec.structs.replace(
@@ -118,23 +121,34 @@ def _judged(incident: Incident, e: Evidence) -> Finding | None:
     return found
 
 
-def _contradicts(e: Evidence) -> bool:
-    """Whether more is live than the segments that are known can hold."""
-    return e.census is not None and e.census.orphans > 0
+def _contradiction(e: Evidence) -> str | None:
+    """What of the figures cannot be true together; None where nothing speaks against them."""
+    if e.census is not None and e.census.orphans > 0:
+        return f"segments for {sized(e.census.orphans)} of live blocks"
+    if e.allocated is not None and e.reserved is not None and e.allocated > (1 + _ROUNDED) * e.reserved:
+        return f"how {sized(e.allocated)} can be live in {sized(e.reserved)} reserved"
+    if e.free is not None and e.total is not None and e.free > (1 + _ROUNDED) * e.total:
+        return f"how {sized(e.free)} can be free of {sized(e.total)}"
+    return None
 
 
 def _unseen(e: Evidence) -> tuple[Unseen, ...]:
-    """What could not be judged of a tape, and what would let it be."""
+    """What could not be judged, and what would let it be."""
+    contradiction = _contradiction(e)
     if e.tape is None:
-        return ()
+        return (
+            (Unseen("ledger", (contradiction,), "its figures contradict each other: record the heap itself"),)
+            if contradiction
+            else ()
+        )
     advice = _OURS if e.framework == "forebay" else _RECORD
     out = []
     for incident in INCIDENTS:
         lacks: tuple[str, ...] = tuple(sorted(str(need) for need in incident.needs - e.tape.sees))
         if not lacks and not e.whole and incident.needs:
             lacks = ("beginning",)
-        if not lacks and "segments" in incident.needs and _contradicts(e):
-            lacks, advice = ("segments of all blocks",), "the history lacks driver rows: take a new one, with a longer ring"
+        if not lacks and "segments" in incident.needs and contradiction:
+            lacks, advice = (contradiction,), "the history lacks rows: take a new one, with a longer ring"
         if lacks:
             out.append(Unseen(incident.name, lacks, advice))
     return tuple(out)
