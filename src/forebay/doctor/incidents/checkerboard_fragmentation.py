@@ -22,6 +22,7 @@ NEEDS = frozenset[Sees]()
 _LOG = "give the sites that live long a pool of their own, or try expandable_segments:True; empty_cache is no cure"
 _SIZES = {"capped-oom", "capacity-oom", "outside-allocator"}  # beside which a few idle bytes in pieces are worth a word
 _MOST = 3  # sites that are named
+_OURS = "give what stays a pool of its own, apart from what comes and goes: Pool(device, NAME, limit)"
 _HEAP = "`forebay whatif FILE` tells which remedy serves the request: the pinning sites in a pool of their own, or other settings"
 
 
@@ -37,7 +38,7 @@ def judge(e: Evidence) -> Finding | None:
         NAME,
         f"{sized(e.request)} were refused with {sized(e.idle)} idle inside {sized(e.reserved)} reserved"
         + (f"; the largest free block has {sized(e.largest_free)}" if e.largest_free is not None else ""),
-        _HEAP if e.census is not None else _LOG,
+        _OURS if e.framework == "forebay" else _HEAP if e.census is not None else _LOG,
         certain=cause.certain,
         severity="warning" if ordinary else "error",
         events=[e.row] if e.row is not None else [],
