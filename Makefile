@@ -94,7 +94,7 @@ stress-short:
 # Broken inputs of every reader; the native ones also under sanitizers, from the same sound snapshots.
 build/stress-address+undefined/ingest_fuzz: tests/native/ingest_fuzz.cpp $(wildcard native/ingest/*.[ch]pp native/emulate/h*.[ch]pp native/emulate/sizes.[ch]pp)
 	@mkdir -p $(@D)
-	$(call sanitized,address+undefined) $(filter %.cpp,$^) -o $@
+	$(call sanitized,address+undefined) -I$(CURDIR)/native $(filter %.cpp,$^) -o $@
 .PHONY: fuzz
 fuzz: $(BIN)/.test build/stress-address+undefined/ingest_fuzz ## 100,000 broken inputs for each reader; half an hour
 	set -e; for reader in $$($(BIN)/python tests/fuzz.py readers); do $(BIN)/python tests/fuzz.py $$reader 100000 1; done
