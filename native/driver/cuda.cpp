@@ -120,16 +120,7 @@ Result<Address> CudaDriver::malloc(int device, std::uint64_t bytes) {
 }
 
 Status CudaDriver::free(int device, Address address) {
-  if (const Status s = enter(device); s != Status::ok) return s;
-  std::unique_lock hold(lock_);
-  const auto at = segments_.find(address);
-  if (at == segments_.end() || at->second != device) return Status::invalid_value;
-  auto segment = segments_.extract(at);  // first: the address may come back before this returns
-  hold.unlock();
-  const Status status = relaxed_on(device, [&] { return api_.mem_free(address); });
-  hold.lock();
-  if (status != Status::ok) segments_.insert(std::move(segment));
-  return status;
+  return gone(segments_, device, address, Status::invalid_value, [&] { return api_.mem_free(address); });
 }
 
 // Portable: every device's copies find it pinned.

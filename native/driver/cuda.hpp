@@ -81,8 +81,19 @@ class CudaDriver : public Driver {
   Status memset(int device, Address to, std::uint8_t value, std::uint64_t bytes, StreamHandle stream) override;
   Status host_func(int device, StreamHandle stream, std::function<void()> function) override;
   Status launch(int device, StreamHandle stream, Work work) override;
+  Status capture_begin(int device, StreamHandle stream, CaptureMode mode) override;
+  Result<GraphHandle> capture_end(int device, StreamHandle stream) override;
+  Result<CaptureInfo> capture_info(int device, StreamHandle stream) override;
+  Result<CaptureMode> exchange_capture_mode(CaptureMode mode) override;
+  Result<std::uint64_t> graph_nodes(int device, GraphHandle graph) override;
+  Result<ExecutableHandle> graph_instantiate(int device, GraphHandle graph) override;
+  Status graph_launch(int device, ExecutableHandle executable, StreamHandle stream) override;
+  Status graph_destroy(int device, GraphHandle graph) override;
+  Status executable_destroy(int device, ExecutableHandle executable) override;
 
  private:
+  struct Hosted;                                         // a host function that is issued
+  using Known = std::unordered_map<std::uint64_t, int>;  // devices by handle
   using Fault = std::shared_ptr<std::atomic<Status>>;
   struct Device {
     cuda::Ordinal ordinal = 0;
@@ -114,19 +125,23 @@ class CudaDriver : public Driver {
   static cuda::StreamPointer pointer_of(StreamHandle stream);
   static Result<bool> ready(Status answer);
   bool knows(int device, StreamHandle stream);
-  bool knows(int device, EventHandle event);
+  bool knows(const Known& handles, int device, std::uint64_t handle);
   bool knows(EventHandle event);
+  template <class F>
+  Status gone(Known& handles, int device, std::uint64_t handle, Status unknown, F destroy);
   Result<std::uint64_t> default_id(int device, StreamHandle stream);
   Result<std::uint64_t> ask_id(int device, StreamHandle stream);
   bool is_pinned(int device, const void* host);
+  Status settled(int device, StreamHandle stream);  // what was issued is done; in a capture it is never waited for
+  static void run_hosted(void* given);
 
   const cuda::Api api_;
   const std::uint32_t forks_;
   std::atomic<bool> over_{false};
   std::vector<std::unique_ptr<Device>> devices_;
   std::mutex lock_;  // of what follows
-  std::unordered_map<std::uint64_t, int> events_;
-  std::unordered_map<Address, int> segments_;
+  Known events_, segments_, graphs_, executables_;
+  std::vector<std::unique_ptr<Hosted>> captured_;  // run at every launch of a graph
   std::map<Address, std::uint64_t> pinned_;
 };
 

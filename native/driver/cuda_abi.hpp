@@ -15,6 +15,9 @@ using FrameNumber = std::uint64_t;  // CUmemGenericAllocationHandle
 using Context = struct CUctx_st*;
 using StreamPointer = struct CUstream_st*;
 using EventPointer = struct CUevent_st*;
+using GraphPointer = struct CUgraph_st*;
+using NodePointer = struct CUgraphNode_st*;
+using ExecutablePointer = struct CUgraphExec_st*;
 using HostFunction = void (*)(void*);
 
 inline constexpr Code kNoError = 0, kNotReady = 600;  // CUDA_SUCCESS; an answer, no failure
@@ -99,7 +102,16 @@ inline constexpr int kCudaVersion = 12000;
   X(upload, cuMemcpyHtoDAsync, Code(Pointer, const void*, std::size_t, StreamPointer)) \
   X(download, cuMemcpyDtoHAsync, Code(void*, Pointer, std::size_t, StreamPointer)) \
   X(memset, cuMemsetD8Async, Code(Pointer, unsigned char, std::size_t, StreamPointer)) \
-  X(host_func, cuLaunchHostFunc, Code(StreamPointer, HostFunction, void*))
+  X(host_func, cuLaunchHostFunc, Code(StreamPointer, HostFunction, void*)) \
+  X(capture_begin, cuStreamBeginCapture, Code(StreamPointer, std::int32_t)) \
+  X(capture_end, cuStreamEndCapture, Code(StreamPointer, GraphPointer*)) \
+  X(capture_info, cuStreamGetCaptureInfo, \
+    Code(StreamPointer, std::int32_t*, std::uint64_t*, GraphPointer*, const NodePointer**, std::size_t*)) \
+  X(graph_nodes, cuGraphGetNodes, Code(GraphPointer, NodePointer*, std::size_t*)) \
+  X(graph_instantiate, cuGraphInstantiateWithFlags, Code(ExecutablePointer*, GraphPointer, std::uint64_t)) \
+  X(graph_launch, cuGraphLaunch, Code(ExecutablePointer, StreamPointer)) \
+  X(graph_destroy, cuGraphDestroy, Code(GraphPointer)) \
+  X(executable_destroy, cuGraphExecDestroy, Code(ExecutablePointer))
 // clang-format on
 
 }  // namespace forebay::cuda

@@ -8,6 +8,14 @@
 
 namespace forebay {
 
+// What a host function needs when it runs, maybe after its driver is gone. One that never runs, because its device was
+// lost, is never given back.
+struct CudaDriver::Hosted {
+  std::function<void()> run;
+  Fault fault;
+  bool once;  // else a graph's, which its driver keeps
+};
+
 // The device's context is this thread's while one lives.
 class CudaDriver::Inside {
  public:
@@ -76,6 +84,21 @@ Status CudaDriver::on_stream(int device, StreamHandle stream, F call) {
 template <class F>
 Status CudaDriver::relaxed_on_stream(int device, StreamHandle stream, F call) {
   return on_stream(device, stream, [&](auto s) { return relaxed([&] { return call(s); }); });
+}
+
+// The end of what a handle names. The handle goes first: its number may come back before this returns.
+template <class F>
+Status CudaDriver::gone(Known& handles, int device, std::uint64_t handle, Status unknown, F destroy) {
+  if (const Status s = enter(device); s != Status::ok) return s;
+  std::unique_lock hold(lock_);
+  const auto at = handles.find(handle);
+  if (at == handles.end() || at->second != device) return unknown;
+  auto known = handles.extract(at);
+  hold.unlock();
+  const Status status = relaxed_on(device, destroy);
+  hold.lock();
+  if (status != Status::ok) handles.insert(std::move(known));
+  return status;
 }
 
 }  // namespace forebay

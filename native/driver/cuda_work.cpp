@@ -11,28 +11,21 @@ namespace {
 
 thread_local bool running_host_function = false;
 
-// What a stream's host function needs when it runs, maybe after its driver is gone. One that never runs, because its
-// device was lost, is never given back.
-struct Hosted {
-  std::function<void()> run;
-  std::shared_ptr<std::atomic<Status>> fault;
-};
+cuda::EventPointer pointer_of(EventHandle event) { return reinterpret_cast<cuda::EventPointer>(event.value); }
 
-void run_hosted(void* given) {
-  const std::unique_ptr<Hosted> hosted(static_cast<Hosted*>(given));
+}  // namespace
+
+void CudaDriver::run_hosted(void* given) {
+  auto* const hosted = static_cast<Hosted*>(given);
   running_host_function = true;
   try {
     if (hosted->fault->load() == Status::ok) hosted->run();
   } catch (...) {  // see Note [Host functions]
     hosted->fault->store(Status::launch_failed);
   }
-  hosted->run = nullptr;  // what it owns goes here, still as a host function
+  if (hosted->once) delete hosted;  // what it owns goes here, still as a host function
   running_host_function = false;
 }
-
-cuda::EventPointer pointer_of(EventHandle event) { return reinterpret_cast<cuda::EventPointer>(event.value); }
-
-}  // namespace
 
 bool CudaDriver::in_host_function() { return running_host_function; }
 
@@ -49,10 +42,10 @@ bool CudaDriver::knows(int device, StreamHandle stream) {
   return d.streams.contains(stream.value);
 }
 
-bool CudaDriver::knows(int device, EventHandle event) {
+bool CudaDriver::knows(const Known& handles, int device, std::uint64_t handle) {
   const std::lock_guard hold(lock_);
-  const auto made = events_.find(event.value);
-  return made != events_.end() && made->second == device;
+  const auto made = handles.find(handle);
+  return made != handles.end() && made->second == device;
 }
 
 bool CudaDriver::knows(EventHandle event) {
@@ -183,21 +176,13 @@ Result<EventHandle> CudaDriver::event_create(int device) {
 }
 
 Status CudaDriver::event_destroy(int device, EventHandle event) {
-  if (const Status s = enter(device); s != Status::ok) return s;
-  std::unique_lock hold(lock_);
-  const auto at = events_.find(event.value);
-  if (at == events_.end() || at->second != device) return Status::invalid_handle;
-  auto known = events_.extract(at);  // first: the number may come back before this returns
-  hold.unlock();
-  const Status status = on(device, [&] { return api_.event_destroy(forebay::pointer_of(event)); });
-  hold.lock();
-  if (status != Status::ok) events_.insert(std::move(known));
-  return status;
+  return gone(events_, device, event.value, Status::invalid_handle,
+              [&] { return api_.event_destroy(forebay::pointer_of(event)); });
 }
 
 Status CudaDriver::event_record(int device, EventHandle event, StreamHandle stream) {
   if (const Status s = enter(device); s != Status::ok) return s;
-  if (!knows(device, event)) return Status::invalid_handle;
+  if (!knows(events_, device, event.value)) return Status::invalid_handle;
   return on_stream(device, stream, [&](auto s) { return api_.event_record(forebay::pointer_of(event), s); });
 }
 
@@ -230,8 +215,12 @@ Status CudaDriver::copy(int device, Address to, Address from, std::uint64_t byte
 Status CudaDriver::upload(int device, Address to, const void* from, std::uint64_t bytes, StreamHandle stream) {
   if (bytes == 0) return Status::ok;
   const Status status = on_stream(device, stream, [&](auto s) { return api_.upload(to, from, bytes, s); });
-  if (status != Status::ok || !is_pinned(device, from)) return status;
-  return stream_sync(device, stream);
+  return status != Status::ok || !is_pinned(device, from) ? status : settled(device, stream);
+}
+
+Status CudaDriver::settled(int device, StreamHandle stream) {
+  const auto capturing = stream_capturing(device, stream);
+  return capturing && *capturing ? Status::ok : stream_sync(device, stream);
 }
 
 bool CudaDriver::is_pinned(int device, const void* host) {
@@ -244,7 +233,7 @@ bool CudaDriver::is_pinned(int device, const void* host) {
 Status CudaDriver::download(int device, void* to, Address from, std::uint64_t bytes, StreamHandle stream) {
   if (bytes == 0) return Status::ok;
   const Status status = on_stream(device, stream, [&](auto s) { return api_.download(to, from, bytes, s); });
-  return status != Status::ok ? status : stream_sync(device, stream);
+  return status != Status::ok ? status : settled(device, stream);
 }
 
 Status CudaDriver::memset(int device, Address to, std::uint8_t value, std::uint64_t bytes, StreamHandle stream) {
@@ -254,11 +243,18 @@ Status CudaDriver::memset(int device, Address to, std::uint8_t value, std::uint6
 
 Status CudaDriver::host_func(int device, StreamHandle stream, std::function<void()> function) {
   if (!function) return Status::invalid_value;
-  if (const Status s = enter(device); s != Status::ok) return s;
+  const auto capturing = stream_capturing(device, stream);
+  if (!capturing) return capturing.status();
   const Device& d = *devices_[static_cast<std::size_t>(device)];
-  auto hosted = std::make_unique<Hosted>(Hosted{std::move(function), d.fault});
+  auto hosted = std::make_unique<Hosted>(Hosted{std::move(function), d.fault, !*capturing});
   const Status status = on_stream(device, stream, [&](auto s) { return api_.host_func(s, &run_hosted, hosted.get()); });
-  if (status == Status::ok) (void)hosted.release();  // run_hosted's from now on
+  if (status != Status::ok) return status;
+  if (!*capturing) {
+    (void)hosted.release();  // run_hosted's from now on
+    return status;
+  }
+  const std::lock_guard hold(lock_);
+  captured_.push_back(std::move(hosted));
   return status;
 }
 

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from conformance.instances import CUDA, LIBCUDA
 from forebay._core.driver import CaptureMode, Driver, FaultyDriver, SimDriver, StreamKind, TapedDriver
 from forebay._core.tape import Recorder
 from forebay.errors import DriverError
@@ -32,7 +33,13 @@ def sim_taped() -> Driver:
     return driver
 
 
-DRIVERS = (sim, sim_seeded, sim_taped)
+def cuda() -> Driver:
+    """Over the fake libcuda, or over a GPU's."""
+    return CUDA[0]()
+
+
+SIMULATED = () if LIBCUDA else (sim, sim_seeded, sim_taped)
+DRIVERS = (*SIMULATED, cuda)
 
 
 def elsewhere(call: Callable[[], object]) -> object:

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from conformance.capture_world import DRIVERS, LEGACY, MIB, THREAD_LOCAL, status_of
+from conformance.capture_world import LEGACY, MIB, SIMULATED, THREAD_LOCAL, status_of
 from forebay._core.driver import CaptureMode, CaptureStatus, Driver, FaultyDriver, SimDriver, Status, StreamKind
 from forebay.errors import DriverError
 
 
-@pytest.fixture(params=DRIVERS, ids=lambda make: make.__name__)
+@pytest.fixture(params=SIMULATED, ids=lambda make: make.__name__)
 def driver(request):
     return request.param()
 

@@ -15,7 +15,7 @@ import pytest
 from conformance.instances import CUDA, LIBCUDA, MIB
 from fake_cuda.library import FakeCuda, path
 from forebay._core.cuda import CudaDriver
-from forebay._core.driver import FaultyDriver, Status, StreamKind, TapedDriver
+from forebay._core.driver import CaptureMode, FaultyDriver, Status, StreamKind, TapedDriver
 from forebay.errors import DriverError, NotSupported
 
 TESTS = Path(__file__).resolve().parent.parent
@@ -194,6 +194,37 @@ def test_a_host_function_calls_nothing(driver):
     driver.device_sync(0)
     assert refusals == [Status.not_permitted] * 3
     driver.free(0, driver.malloc(0, 512))  # and this thread is none
+
+
+# ---- captures and graphs
+
+
+def test_a_capturing_stream_s_id_is_known_and_asking_harms_nothing(driver):
+    stream = driver.stream_create(0, StreamKind.nonblocking, 0)
+    before = driver.stream_id(0, stream)
+    driver.capture_begin(0, stream, CaptureMode.global_)
+    assert driver.stream_id(0, stream) == driver.adopt_stream(0, stream) == before
+    driver.graph_destroy(0, driver.capture_end(0, stream))
+
+
+def test_a_graph_s_host_functions_and_copies_run_at_every_launch(driver):
+    stream, address, ran, out = driver.stream_create(0, StreamKind.nonblocking, 0), driver.malloc(0, 64), [], bytearray(64)
+    driver.capture_begin(0, stream, CaptureMode.thread_local)
+    driver.memset(0, address, 5, 64, stream)
+    driver.host_func(0, stream, lambda memory: ran.append(len(ran)) or True)
+    driver.download(0, out, address, stream)
+    graph = driver.capture_end(0, stream)
+    assert (ran, bytes(out), driver.graph_nodes(0, graph)) == ([], bytes(64), 3)
+    executable = driver.graph_instantiate(0, graph)
+    driver.graph_destroy(0, graph)
+    for launches in (1, 2, 3):
+        out[:] = bytes(64)
+        driver.graph_launch(0, executable, stream)
+        driver.stream_sync(0, stream)
+        assert (ran, bytes(out)) == (list(range(launches)), b"\5" * 64)
+    driver.executable_destroy(0, executable)
+    assert refused(driver.graph_launch, 0, executable, stream).status == Status.invalid_handle
+    assert refused(driver.graph_nodes, 0, graph).status == Status.invalid_handle
 
 
 # ---- the end of everything

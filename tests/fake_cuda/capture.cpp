@@ -1,116 +1,121 @@
-// capture: which calls a capture refuses, and what they do to it; and the way in, cuGetProcAddress.
-#include <algorithm>
+// capture: captures and graphs, which the simulated device knows; and the way in, cuGetProcAddress.
 #include <type_traits>
 
 #include "fake.hpp"
 
 namespace fake {
 
-thread_local std::int32_t thread_mode = Mode::global;
-
-void broken(const CapturePtr& capture) { capture->valid = false; }
-
-// A thread that relaxed itself concerns no capture; another every global one, and its own unless that is relaxed.
-Code unsafe() {
-  Code code = kOk;
-  for (const CapturePtr& capture : machine().captures) {
-    const bool own = capture->thread == std::this_thread::get_id();
-    const bool concerned =
-        capture->mode != Mode::relaxed && (own || (capture->mode == Mode::global && thread_mode == Mode::global));
-    if (!concerned || thread_mode == Mode::relaxed) continue;
-    broken(capture);
-    code = kUnsupported;
-  }
-  return code;
-}
-
 namespace {
 
-// The legacy stream would tie itself to what a blocking stream captures.
-Code legacy(int device, bool breaks) {
-  Code code = kOk;
-  for (auto& [handle, stream] : machine().streams) {
-    if (stream.device != device || !stream.blocking || !stream.capture) continue;
-    if (breaks) broken(stream.capture);
-    code = kImplicit;
-  }
-  return code;
+std::uint64_t number(const void* handle) { return reinterpret_cast<std::uint64_t>(handle); }
+
+template <class Pointer>
+Code with(const std::map<std::uint64_t, int>& handles, Pointer handle, int& device) {
+  const auto hold = locked();
+  const auto known = device_of(handles, handle);
+  device = known.value_or(0);
+  return known ? kOk : kInvalidHandle;
+}
+
+Code with(cuda::StreamPointer stream, int& device) {
+  const auto hold = locked();
+  const auto known = device_of(stream);
+  device = known.value_or(0);
+  return known ? kOk : kInvalidHandle;
 }
 
 }  // namespace
 
-Target target(cuda::StreamPointer given) {
-  const auto value = reinterpret_cast<std::uint64_t>(given);
-  Target t{.code = kOk, .device = current_device(), .handle = {value}, .capture = nullptr};
-  if (value <= kLegacyStream.value) t.code = legacy(t.device, true);
-  if (value <= kPerThreadStream.value) return t;
-  const auto known = machine().streams.find(value);
-  if (known == machine().streams.end()) {
-    t.code = kInvalidHandle;
-    return t;
-  }
-  t.device = known->second.device;
-  t.capture = known->second.capture;
-  return t;
-}
-
 FAKE Code cuThreadExchangeStreamCaptureMode(std::int32_t* mode) {
   if (const Code c = entered_anywhere("cuThreadExchangeStreamCaptureMode"); c != kOk) return c;
-  if (*mode < Mode::global || *mode > Mode::relaxed) return kInvalidValue;
-  std::swap(*mode, thread_mode);
-  return kOk;
+  if (*mode < 0 || *mode > 2) return kInvalidValue;
+  const auto before = machine().sim->exchange_capture_mode(static_cast<CaptureMode>(*mode));
+  if (before) *mode = static_cast<std::int32_t>(*before);
+  return code_of(before.status());
 }
 
-FAKE Code cuStreamIsCapturing(cuda::StreamPointer given, std::int32_t* status) {
+FAKE Code cuStreamIsCapturing(cuda::StreamPointer stream, std::int32_t* status) {
   if (const Code c = entered("cuStreamIsCapturing"); c != kOk) return c;
-  const auto hold = locked();
-  const auto value = reinterpret_cast<std::uint64_t>(given);
-  *status = 0;
-  if (value <= kLegacyStream.value) return legacy(current_device(), false);
-  const Target t = target(given);
-  if (t.capture) *status = t.capture->valid ? 1 : 2;
-  return t.code;
+  int device = 0;
+  if (const Code c = with(stream, device); c != kOk) return c;
+  const auto info = machine().sim->capture_info(device, {number(stream)});
+  *status = info ? static_cast<std::int32_t>(info->status) : 0;
+  return code_of(info.status());
+}
+
+FAKE Code cuStreamGetCaptureInfo_v2(cuda::StreamPointer stream, std::int32_t* status, std::uint64_t* id,
+                                    cuda::GraphPointer*, const cuda::NodePointer**, std::size_t*) {
+  if (const Code c = entered("cuStreamGetCaptureInfo"); c != kOk) return c;
+  int device = 0;
+  if (const Code c = with(stream, device); c != kOk) return c;
+  const auto info = machine().sim->capture_info(device, {number(stream)});
+  if (!info) return code_of(info.status());
+  *status = static_cast<std::int32_t>(info->status), *id = info->id;
+  return kOk;
 }
 
 FAKE Code cuStreamBeginCapture_v2(cuda::StreamPointer stream, std::int32_t mode) {
   if (const Code c = entered("cuStreamBeginCapture"); c != kOk) return c;
-  const auto hold = locked();
-  const Target t = target(stream);
-  if (t.code != kOk) return t.code;
-  if (t.handle.value <= kLegacyStream.value) return kUnsupported;
-  if (t.capture) return kIllegalState;
-  const auto capture =
-      std::make_shared<Capture>(Capture{static_cast<Mode>(mode), std::this_thread::get_id(), t.handle.value, {}, true});
-  machine().captures.push_back(capture);
-  machine().streams[t.handle.value].capture = capture;
-  return kOk;
+  int device = 0;
+  if (const Code c = with(stream, device); c != kOk) return c;
+  return code_of(machine().sim->capture_begin(device, {number(stream)}, static_cast<CaptureMode>(mode)));
 }
 
-FAKE Code cuStreamEndCapture(cuda::StreamPointer stream, void** graph) {
+FAKE Code cuStreamEndCapture(cuda::StreamPointer stream, cuda::GraphPointer* graph) {
   if (const Code c = entered("cuStreamEndCapture"); c != kOk) return c;
-  const auto hold = locked();
+  int device = 0;
   *graph = nullptr;
-  const Target t = target(stream);
-  if (t.code != kOk) return t.code;
-  if (!t.capture) return kIllegalState;
-  if (t.handle.value != t.capture->origin) {
-    broken(t.capture);
-    return kUnmatched;
-  }
-  if (t.capture->mode != Mode::relaxed && t.capture->thread != std::this_thread::get_id()) return kWrongThread;
-  std::erase(machine().captures, t.capture);
-  for (auto& [handle, known] : machine().streams)
-    if (known.capture == t.capture) known.capture = nullptr;
-  if (!t.capture->valid) return kInvalidated;
-  if (!t.capture->unjoined.empty()) return kUnjoined;
-  *graph = new char;
+  if (const Code c = with(stream, device); c != kOk) return c;
+  const auto made = machine().sim->capture_end(device, {number(stream)});
+  if (!made) return code_of(made.status());
+  const auto hold = locked();
+  machine().graphs[made->value] = device;
+  *graph = reinterpret_cast<cuda::GraphPointer>(made->value);
   return kOk;
 }
 
-FAKE Code cuGraphDestroy(void* graph) {
-  if (const Code c = entered("cuGraphDestroy"); c != kOk) return c;
-  delete static_cast<char*>(graph);
+// ---- graphs
+
+FAKE Code cuGraphGetNodes(cuda::GraphPointer graph, cuda::NodePointer*, std::size_t* count) {
+  if (const Code c = entered("cuGraphGetNodes"); c != kOk) return c;
+  int device = 0;
+  if (const Code c = with(machine().graphs, graph, device); c != kOk) return c;
+  const auto nodes = machine().sim->graph_nodes(device, {number(graph)});
+  if (nodes) *count = *nodes;
+  return code_of(nodes.status());
+}
+
+FAKE Code cuGraphInstantiateWithFlags(cuda::ExecutablePointer* out, cuda::GraphPointer graph, std::uint64_t) {
+  if (const Code c = entered("cuGraphInstantiateWithFlags"); c != kOk) return c;
+  int device = 0;
+  if (const Code c = with(machine().graphs, graph, device); c != kOk) return c;
+  const auto made = machine().sim->graph_instantiate(device, {number(graph)});
+  if (!made) return code_of(made.status());
+  const auto hold = locked();
+  machine().executables[made->value] = device;
+  *out = reinterpret_cast<cuda::ExecutablePointer>(made->value);
   return kOk;
+}
+
+FAKE Code cuGraphLaunch(cuda::ExecutablePointer executable, cuda::StreamPointer stream) {
+  if (const Code c = entered("cuGraphLaunch"); c != kOk) return c;
+  int device = 0;
+  if (const Code c = with(machine().executables, executable, device); c != kOk) return c;
+  return code_of(machine().sim->graph_launch(device, {number(executable)}, {number(stream)}));
+}
+
+FAKE Code cuGraphDestroy(cuda::GraphPointer graph) {
+  if (const Code c = entered("cuGraphDestroy"); c != kOk) return c;
+  int device = 0;
+  if (const Code c = with(machine().graphs, graph, device); c != kOk) return c;
+  return code_of(machine().sim->graph_destroy(device, {number(graph)}));
+}
+
+FAKE Code cuGraphExecDestroy(cuda::ExecutablePointer executable) {
+  if (const Code c = entered("cuGraphExecDestroy"); c != kOk) return c;
+  int device = 0;
+  if (const Code c = with(machine().executables, executable, device); c != kOk) return c;
+  return code_of(machine().sim->executable_destroy(device, {number(executable)}));
 }
 
 // ---- the way in
@@ -124,6 +129,8 @@ FAKE Code cuGraphDestroy(void* graph) {
 #define cuMemAlloc cuMemAlloc_v2
 #define cuMemFree cuMemFree_v2
 #define cuStreamDestroy cuStreamDestroy_v2
+#define cuStreamBeginCapture cuStreamBeginCapture_v2
+#define cuStreamGetCaptureInfo cuStreamGetCaptureInfo_v2
 #define cuEventDestroy cuEventDestroy_v2
 #define cuMemcpyHtoDAsync cuMemcpyHtoDAsync_v2
 #define cuMemcpyDtoHAsync cuMemcpyDtoHAsync_v2

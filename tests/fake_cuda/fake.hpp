@@ -10,9 +10,9 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "driver/cuda_abi.hpp"
@@ -26,21 +26,8 @@ using namespace forebay;
 using cuda::Code;
 
 inline constexpr Code kOk = 0, kInvalidValue = 1, kNotInitialized = 3, kDeinitialized = 4, kInvalidDevice = 101,
-                      kInvalidContext = 201, kInvalidHandle = 400, kIllegalState = 401, kNotReady = 600,
-                      kUnsupported = 900, kInvalidated = 901, kUnmatched = 903, kUnjoined = 904, kIsolation = 905,
-                      kImplicit = 906, kCapturedEvent = 907, kWrongThread = 908;
+                      kInvalidContext = 201, kInvalidHandle = 400, kNotReady = 600;
 inline constexpr int kMostDevices = 8;
-
-enum Mode : std::int32_t { global, thread_local_, relaxed };
-
-struct Capture {
-  Mode mode;
-  std::thread::id thread;
-  std::uint64_t origin;              // the stream it began on
-  std::set<std::uint64_t> unjoined;  // streams that joined since and did not come back
-  bool valid = true;
-};
-using CapturePtr = std::shared_ptr<Capture>;
 
 struct Segment {
   int device;
@@ -54,16 +41,6 @@ struct Mapping {
 struct Pinned {
   Address address;  // the simulated device's
   std::uint64_t bytes;
-};
-struct Stream {
-  int device;
-  bool blocking;
-  CapturePtr capture;
-};
-struct Event {
-  int device;
-  CapturePtr capture;  // of its latest record
-  std::uint64_t stream = 0;
 };
 struct Plan {
   std::set<std::string> calls;  // none: all
@@ -80,18 +57,14 @@ struct Machine {
   std::map<Address, Segment> segments, ranges;
   std::map<std::uint64_t, Segment> frames;
   std::map<Address, Mapping> mappings;
-  std::map<Address, Pinned> pinned;  // by what the host calls them
-  std::map<std::uint64_t, Stream> streams;
-  std::map<std::uint64_t, Event> events;
-  std::vector<CapturePtr> captures;
+  std::map<Address, Pinned> pinned;                                   // by what the host calls them
+  std::map<std::uint64_t, int> streams, events, graphs, executables;  // devices by handle
   std::vector<Plan> plans, lasting;
   std::map<std::string, std::uint64_t> counts;
   std::uint64_t calls = 0;
   std::array<int, kMostDevices> retained{};
   std::array<bool, kMostDevices> opened{};  // its context was made; drivers of an earlier test may let go of it late
 };
-
-extern thread_local std::int32_t thread_mode;  // of captures (cuThreadExchangeStreamCaptureMode)
 
 Machine& machine();
 std::unique_lock<std::mutex> locked();
@@ -103,19 +76,9 @@ int current_device();                         // of the calling thread's context
 inline Code code_of(Status status) { return static_cast<Code>(status); }
 void lost(Code code);  // a sticky error: everything answers it from now on
 
-// Under the lock. What a capture makes of a call that waits, asks or takes memory: 0, or the refusal; the captures that
-// it breaks are broken.
-Code unsafe();
-// The same for whatever is put into a stream or asks about one. `handle` becomes the simulated device's; `capture` is
-// the one that the stream takes part in.
-struct Target {
-  Code code = kOk;
-  int device = 0;
-  StreamHandle handle;
-  CapturePtr capture;
-};
-Target target(cuda::StreamPointer stream);
-void broken(const CapturePtr& capture);
+// Under the lock. The device that a handle lives on; none: nobody made it.
+std::optional<int> device_of(const std::map<std::uint64_t, int>& handles, const void* handle);
+std::optional<int> device_of(cuda::StreamPointer stream);  // default streams are the context's
 // Whether a range of device or pinned memory can be touched. `address` becomes the simulated device's.
 bool touchable(Address& address, std::uint64_t bytes);
 

@@ -80,6 +80,16 @@ Code entered(const char* function) {
 
 int current_device() { return contexts.stack.back(); }
 
+std::optional<int> device_of(const std::map<std::uint64_t, int>& handles, const void* handle) {
+  const auto known = handles.find(reinterpret_cast<std::uint64_t>(handle));
+  return known == handles.end() ? std::nullopt : std::optional(known->second);
+}
+
+std::optional<int> device_of(cuda::StreamPointer stream) {
+  if (reinterpret_cast<std::uint64_t>(stream) <= kPerThreadStream.value) return current_device();
+  return device_of(machine().streams, stream);
+}
+
 void lost(Code code) {
   const auto hold = locked();
   machine().lasting.insert(machine().lasting.begin(), Plan{{}, 1, code, true});
@@ -92,7 +102,6 @@ FAKE void fake_reset(int devices, const std::uint64_t* capacities) {
   the_machine = std::make_unique<Machine>(std::vector<std::uint64_t>(capacities, capacities + devices));
   over = false;
   contexts.stack.clear();
-  thread_mode = Mode::global;
 }
 
 // The nth call from now of these functions (separated by spaces; none: of all) answers `code`.

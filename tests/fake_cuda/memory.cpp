@@ -59,7 +59,6 @@ FAKE Code cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
 FAKE Code cuMemAlloc_v2(cuda::Pointer* out, std::size_t bytes) {
   if (const Code c = entered("cuMemAlloc"); c != kOk) return c;
   const auto hold = locked();
-  if (const Code c = unsafe(); c != kOk) return c;
   const auto made = machine().sim->malloc(current_device(), bytes);
   if (!made) return code_of(made.status());
   machine().segments[*made] = {current_device(), bytes};
@@ -71,7 +70,6 @@ FAKE Code cuMemAlloc_v2(cuda::Pointer* out, std::size_t bytes) {
 FAKE Code cuMemFree_v2(cuda::Pointer address) {
   if (const Code c = entered("cuMemFree"); c != kOk) return c;
   auto hold = locked();
-  if (const Code c = unsafe(); c != kOk) return c;
   auto segment = machine().segments.extract(address);  // first: the address may come back before this returns
   if (segment.empty()) return kInvalidValue;
   hold.unlock();
@@ -84,7 +82,6 @@ FAKE Code cuMemFree_v2(cuda::Pointer address) {
 FAKE Code cuMemHostAlloc(void** out, std::size_t bytes, std::uint32_t) {
   if (const Code c = entered("cuMemHostAlloc"); c != kOk) return c;
   const auto hold = locked();
-  if (const Code c = unsafe(); c != kOk) return c;
   const auto made = machine().sim->host_alloc(bytes);
   if (!made) return code_of(made.status());
   const auto host = machine().sim->host_pointer(*made, bytes);
@@ -97,11 +94,13 @@ FAKE Code cuMemHostAlloc(void** out, std::size_t bytes, std::uint32_t) {
 FAKE Code cuMemFreeHost(void* host) {
   if (const Code c = entered("cuMemFreeHost"); c != kOk) return c;
   auto hold = locked();
-  if (const Code c = unsafe(); c != kOk) return c;
   auto block = machine().pinned.extract(reinterpret_cast<Address>(host));
   if (block.empty()) return kInvalidValue;
   hold.unlock();
-  return code_of(machine().sim->host_free(block.mapped().address));
+  const Status status = machine().sim->host_free(block.mapped().address);
+  hold.lock();
+  if (status != Status::ok) machine().pinned.insert(std::move(block));
+  return code_of(status);
 }
 
 FAKE Code cuPointerGetAttribute(void* out, std::int32_t attribute, cuda::Pointer address) {

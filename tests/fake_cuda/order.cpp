@@ -7,52 +7,30 @@ namespace {
 
 constexpr std::int64_t kQuestion = 400'000;  // ns on the fake's clock: asking often enough sees the end of anything
 
-std::uint64_t number(cuda::StreamPointer stream) { return reinterpret_cast<std::uint64_t>(stream); }
-std::uint64_t number(cuda::EventPointer event) { return reinterpret_cast<std::uint64_t>(event); }
+std::uint64_t number(const void* handle) { return reinterpret_cast<std::uint64_t>(handle); }
+StreamHandle handle_of(cuda::StreamPointer stream) { return {number(stream)}; }
+EventHandle handle_of(cuda::EventPointer event) { return {number(event)}; }
 
-// Puts something into a stream: `issue` where the stream works, nothing but a note where it captures.
+// `call` gets the stream's device.
 template <class F>
-Code into(cuda::StreamPointer stream, F issue) {
-  Target t;
-  {
-    const auto hold = locked();
-    t = target(stream);
-    if (t.code != kOk) return t.code;
-    if (t.capture) {
-      if (t.handle.value != t.capture->origin) t.capture->unjoined.insert(t.handle.value);
-      return t.capture->valid ? kOk : kInvalidated;
-    }
-  }
-  return code_of(issue(t.device, t.handle));
+Code with(cuda::StreamPointer stream, F call) {
+  auto hold = locked();
+  const auto device = device_of(stream);
+  hold.unlock();
+  return device ? code_of(call(*device)) : kInvalidHandle;
 }
 
-// A wait or a question about a stream: refused in a capture.
-Code about(cuda::StreamPointer stream, Target& t) {
-  const auto hold = locked();
-  t = target(stream);
-  if (t.code != kOk) return t.code;
-  if (t.capture) {
-    broken(t.capture);
-    return kUnsupported;
-  }
-  return unsafe();
+template <class F>
+Code with(cuda::EventPointer event, F call) {
+  auto hold = locked();
+  const auto device = device_of(machine().events, event);
+  hold.unlock();
+  return device ? code_of(call(*device)) : kInvalidHandle;
 }
 
-Code about(cuda::EventPointer event, int& device) {
-  const auto hold = locked();
-  const auto made = machine().events.find(number(event));
-  if (made == machine().events.end()) return kInvalidHandle;
-  device = made->second.device;
-  if (made->second.capture) {
-    broken(made->second.capture);
-    return kCapturedEvent;
-  }
-  return unsafe();
-}
-
-Code answered(Result<bool> ready) {
-  if (!ready) return code_of(ready.status());
-  return *ready ? kOk : kNotReady;
+Status answered(Result<bool> ready) {
+  if (!ready) return ready.status();
+  return *ready ? Status::ok : Status::not_ready;
 }
 
 // A device or pinned range, or a host pointer that nobody pinned: below every device address.
@@ -74,7 +52,7 @@ FAKE Code cuStreamCreateWithPriority(cuda::StreamPointer* out, std::uint32_t fla
   const auto made = machine().sim->stream_create(current_device(),
                                                  blocking ? StreamKind::blocking : StreamKind::nonblocking, priority);
   if (!made) return code_of(made.status());
-  machine().streams[made->value] = {current_device(), blocking, nullptr};
+  machine().streams[made->value] = current_device();
   *out = reinterpret_cast<cuda::StreamPointer>(made->value);
   return kOk;
 }
@@ -84,46 +62,31 @@ FAKE Code cuStreamDestroy_v2(cuda::StreamPointer stream) {
   const auto hold = locked();
   const auto known = machine().streams.extract(number(stream));
   if (known.empty()) return kInvalidHandle;
-  return code_of(machine().sim->stream_destroy(known.mapped().device, {number(stream)}));
+  return code_of(machine().sim->stream_destroy(known.mapped(), {number(stream)}));
 }
 
 FAKE Code cuStreamGetId(cuda::StreamPointer stream, std::uint64_t* id) {
   if (const Code c = entered("cuStreamGetId"); c != kOk) return c;
-  const auto hold = locked();
-  const Target t = target(stream);
-  if (t.code != kOk) return t.code;
-  if (t.capture) {
-    broken(t.capture);
-    return kUnsupported;
-  }
-  const auto known = machine().sim->stream_id(t.device, t.handle);
-  if (known) *id = *known;
-  return code_of(known.status());
+  return with(stream, [&](int device) {
+    const auto known = machine().sim->stream_id(device, handle_of(stream));
+    if (known) *id = *known;
+    return known.status();
+  });
 }
 
 FAKE Code cuStreamSynchronize(cuda::StreamPointer stream) {
   if (const Code c = entered("cuStreamSynchronize"); c != kOk) return c;
-  Target t;
-  if (const Code c = about(stream, t); c != kOk) return c;
-  return code_of(machine().sim->stream_sync(t.device, t.handle));
+  return with(stream, [&](int device) { return machine().sim->stream_sync(device, handle_of(stream)); });
 }
 
 FAKE Code cuStreamQuery(cuda::StreamPointer stream) {
   if (const Code c = entered("cuStreamQuery"); c != kOk) return c;
-  Target t;
-  if (const Code c = about(stream, t); c != kOk) return c;
   machine().sim->spend(kQuestion);
-  return answered(machine().sim->stream_query(t.device, t.handle));
+  return with(stream, [&](int device) { return answered(machine().sim->stream_query(device, handle_of(stream))); });
 }
 
 FAKE Code cuCtxSynchronize() {
   if (const Code c = entered("cuCtxSynchronize"); c != kOk) return c;
-  {
-    const auto hold = locked();
-    const auto captures = machine().captures;
-    for (const CapturePtr& capture : captures) broken(capture);
-    if (!captures.empty()) return kUnsupported;
-  }
   return code_of(machine().sim->device_sync(current_device()));
 }
 
@@ -134,7 +97,7 @@ FAKE Code cuEventCreate(cuda::EventPointer* out, std::uint32_t) {
   const auto hold = locked();
   const auto made = machine().sim->event_create(current_device());
   if (!made) return code_of(made.status());
-  machine().events[made->value] = {current_device(), nullptr};
+  machine().events[made->value] = current_device();
   *out = reinterpret_cast<cuda::EventPointer>(made->value);
   return kOk;
 }
@@ -144,53 +107,28 @@ FAKE Code cuEventDestroy_v2(cuda::EventPointer event) {
   const auto hold = locked();
   const auto known = machine().events.extract(number(event));
   if (known.empty()) return kInvalidHandle;
-  return code_of(machine().sim->event_destroy(known.mapped().device, {number(event)}));
+  return code_of(machine().sim->event_destroy(known.mapped(), {number(event)}));
 }
 
 FAKE Code cuEventRecord(cuda::EventPointer event, cuda::StreamPointer stream) {
   if (const Code c = entered("cuEventRecord"); c != kOk) return c;
-  const auto hold = locked();
-  const Target t = target(stream);
-  const auto known = machine().events.find(number(event));
-  if (t.code != kOk || known == machine().events.end()) return t.code != kOk ? t.code : kInvalidHandle;
-  if (known->second.device != t.device) return kInvalidHandle;
-  known->second.capture = t.capture;
-  known->second.stream = t.handle.value;
-  if (t.capture) return t.capture->valid ? kOk : kInvalidated;
-  return code_of(machine().sim->event_record(t.device, {number(event)}, t.handle));
+  return with(stream, [&](int d) { return machine().sim->event_record(d, handle_of(event), handle_of(stream)); });
 }
 
 FAKE Code cuStreamWaitEvent(cuda::StreamPointer stream, cuda::EventPointer event, std::uint32_t) {
   if (const Code c = entered("cuStreamWaitEvent"); c != kOk) return c;
-  const auto hold = locked();
-  const Target t = target(stream);
-  const auto known = machine().events.find(number(event));
-  if (t.code != kOk || known == machine().events.end()) return t.code != kOk ? t.code : kInvalidHandle;
-  const CapturePtr& captured = known->second.capture;
-  if (!t.capture && !captured) return code_of(machine().sim->stream_wait(t.device, t.handle, {number(event)}));
-  if (!captured) {
-    broken(t.capture);
-    return kIsolation;
-  }
-  if (!t.capture) machine().streams[t.handle.value].capture = captured;  // a fork
-  if (t.handle.value != captured->origin) captured->unjoined.insert(t.handle.value);
-  captured->unjoined.erase(known->second.stream);
-  return captured->valid ? kOk : kInvalidated;
+  return with(stream, [&](int d) { return machine().sim->stream_wait(d, handle_of(stream), handle_of(event)); });
 }
 
 FAKE Code cuEventSynchronize(cuda::EventPointer event) {
   if (const Code c = entered("cuEventSynchronize"); c != kOk) return c;
-  int device = 0;
-  if (const Code c = about(event, device); c != kOk) return c;
-  return code_of(machine().sim->event_sync(device, {number(event)}));
+  return with(event, [&](int device) { return machine().sim->event_sync(device, handle_of(event)); });
 }
 
 FAKE Code cuEventQuery(cuda::EventPointer event) {
   if (const Code c = entered("cuEventQuery"); c != kOk) return c;
-  int device = 0;
-  if (const Code c = about(event, device); c != kOk) return c;
   machine().sim->spend(kQuestion);
-  return answered(machine().sim->event_query(device, {number(event)}));
+  return with(event, [&](int device) { return answered(machine().sim->event_query(device, handle_of(event))); });
 }
 
 // ---- work
@@ -198,7 +136,7 @@ FAKE Code cuEventQuery(cuda::EventPointer event) {
 FAKE Code cuMemcpyAsync(cuda::Pointer to, cuda::Pointer from, std::size_t bytes, cuda::StreamPointer stream) {
   if (const Code c = entered("cuMemcpyAsync"); c != kOk) return c;
   if (end_of(to, bytes) != End::touchable || end_of(from, bytes) != End::touchable) return kInvalidValue;
-  return into(stream, [&](int d, StreamHandle s) { return machine().sim->copy(d, to, from, bytes, s); });
+  return with(stream, [&, s = handle_of(stream)](int d) { return machine().sim->copy(d, to, from, bytes, s); });
 }
 
 FAKE Code cuMemcpyHtoDAsync_v2(cuda::Pointer to, const void* host, std::size_t bytes, cuda::StreamPointer stream) {
@@ -206,7 +144,7 @@ FAKE Code cuMemcpyHtoDAsync_v2(cuda::Pointer to, const void* host, std::size_t b
   auto from = reinterpret_cast<Address>(host);
   const End end = end_of(from, bytes);
   if (end_of(to, bytes) != End::touchable || end == End::nowhere) return kInvalidValue;
-  return into(stream, [&](int d, StreamHandle s) {
+  return with(stream, [&, s = handle_of(stream)](int d) {
     return end == End::touchable ? machine().sim->copy(d, to, from, bytes, s)
                                  : machine().sim->upload(d, to, host, bytes, s);
   });
@@ -217,7 +155,7 @@ FAKE Code cuMemcpyDtoHAsync_v2(void* host, cuda::Pointer from, std::size_t bytes
   auto to = reinterpret_cast<Address>(host);
   const End end = end_of(to, bytes);
   if (end_of(from, bytes) != End::touchable || end == End::nowhere) return kInvalidValue;
-  return into(stream, [&](int d, StreamHandle s) {
+  return with(stream, [&, s = handle_of(stream)](int d) {
     return end == End::touchable ? machine().sim->copy(d, to, from, bytes, s)
                                  : machine().sim->download(d, host, from, bytes, s);
   });
@@ -226,12 +164,12 @@ FAKE Code cuMemcpyDtoHAsync_v2(void* host, cuda::Pointer from, std::size_t bytes
 FAKE Code cuMemsetD8Async(cuda::Pointer to, unsigned char value, std::size_t bytes, cuda::StreamPointer stream) {
   if (const Code c = entered("cuMemsetD8Async"); c != kOk) return c;
   if (end_of(to, bytes) != End::touchable) return kInvalidValue;
-  return into(stream, [&](int d, StreamHandle s) { return machine().sim->memset(d, to, value, bytes, s); });
+  return with(stream, [&, s = handle_of(stream)](int d) { return machine().sim->memset(d, to, value, bytes, s); });
 }
 
 FAKE Code cuLaunchHostFunc(cuda::StreamPointer stream, cuda::HostFunction function, void* data) {
   if (const Code c = entered("cuLaunchHostFunc"); c != kOk) return c;
-  return into(stream, [&](int d, StreamHandle s) {
+  return with(stream, [&, s = handle_of(stream)](int d) {
     return machine().sim->host_func(d, s, [function, data] { function(data); });
   });
 }

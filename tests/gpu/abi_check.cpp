@@ -1,6 +1,7 @@
 // abi_check: every declaration of driver/cuda_abi.hpp against a real cuda.h. It compiles where they agree, and says so.
 //   c++ -std=c++20 -Inative -I$CUDA_HOME/include tests/gpu/abi_check.cpp -o /tmp/abi_check && /tmp/abi_check
 #include <cuda.h>
+#include <cudaTypedefs.h>
 
 #include <cstddef>
 #include <cstdio>
@@ -19,6 +20,11 @@ struct Same : std::false_type {};
 template <class R, class... A, class S, class... B>
   requires(sizeof...(A) == sizeof...(B))
 struct Same<R(A...), S(B...)> : std::bool_constant<(sizeof(R) == sizeof(S)) && (alike<A, B> && ...)> {};
+
+// Its form of CUDA 12.0: the header's macro names a later one.
+#undef cuStreamGetCaptureInfo
+#define cuStreamGetCaptureInfo cuStreamGetCaptureInfo_of_12_0
+extern std::remove_pointer_t<PFN_cuStreamGetCaptureInfo_v11030> cuStreamGetCaptureInfo;
 
 #define CHECK(member, symbol, signature)                                             \
   namespace check_##member {                                                         \

@@ -1,6 +1,6 @@
 """run: what only a GPU can show, with the Python at hand and nothing fetched: builds the package into a folder of its own, holds
 cuda_abi.hpp to the machine's cuda.h, and runs the driver suites, the driver facts, the runtime over CUDA and other libraries with our
-buffers. Answers 0 where all of it passed. Results: `gpu-tests.xml` and `gpu-machine.json` in $OUT, else in build/gpu-results.
+buffers. Answers 0 where all of it passed. Results: `gpu-tests.xml` and `gpu-tests.json` in $OUT, else in build/gpu-results.
 """
 
 import ctypes
@@ -12,10 +12,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "build" / "gpu-site"
-SUITES = ["tests/conformance/test_driver.py", "tests/driver", "tests/driver_facts", "tests/runtime/test_cuda.py", "tests/gpu"]
+CONFORMANCE = [f"tests/conformance/test_{suite}.py" for suite in ("driver", "captures", "capture_calls")]
+SUITES = [*CONFORMANCE, "tests/driver", "tests/driver_facts", "tests/runtime/test_cuda.py", "tests/gpu"]
 LIBCUDA = os.environ.get("FOREBAY_LIBCUDA", "libcuda.so.1")
 CAPTURED = {"capture_output": True, "text": True, "check": False}
 LIBRARIES = ["torch", "cupy", "cuda.core"]
@@ -58,6 +60,17 @@ def tested(results: Path) -> bool:
     return subprocess.run([*pytest, *extra, *sys.argv[1:], *SUITES], cwd=ROOT, env=env, check=False).returncode == 0
 
 
+def counts(report: Path) -> dict[str, dict[str, int]]:
+    """Of each test file: how many passed, failed, and had nothing to run over on this machine."""
+    files: dict[str, dict[str, int]] = {}
+    for case in ElementTree.parse(report).iter("testcase"):
+        outcome = next((child.tag for child in case if child.tag in ("failure", "error", "skipped")), "passed")
+        name = {"failure": "failed", "error": "failed", "skipped": "nothing to run over"}.get(outcome, outcome)
+        file = files.setdefault(case.get("classname", "").removeprefix("tests."), {})
+        file[name] = file.get(name, 0) + 1
+    return files
+
+
 def missing_driver() -> str | None:
     try:
         ctypes.CDLL(LIBCUDA)
@@ -77,8 +90,15 @@ def main() -> int:
     smi = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
     gpus = subprocess.run(smi, **CAPTURED).stdout.split("\n") if shutil.which(smi[0]) else []
     missing = [name for name in LIBRARIES if not there(name)]
-    facts = {"gpus": [g for g in gpus if g], "python": platform.python_version(), "abi_agrees": abi, "passed": passed}
-    (results / "gpu-machine.json").write_text(json.dumps(facts | {"not_tested_with": missing}, indent=1) + "\n")
+    facts = {
+        "gpus": [g for g in gpus if g],
+        "python": platform.python_version(),
+        "abi_agrees": abi,
+        "passed": passed,
+        "not_tested_with": missing,
+        "tests": counts(results / "gpu-tests.xml"),
+    }
+    (results / "gpu-tests.json").write_text(json.dumps(facts, indent=1) + "\n")
     for name in missing:
         print(f"not tested with {name}: it is not installed", file=sys.stderr)
     return 0 if abi and passed else 1
