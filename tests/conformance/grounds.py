@@ -30,6 +30,10 @@ class Ground(Protocol):
         """Calls so far, each of which a plan could have struck."""
         ...
 
+    def done_all_the_same(self) -> bool:
+        """Whether the call that failed last had done its work: it met the error on its way out."""
+        ...
+
     def plan(self, nth: int, status: str, *, clean_up: bool = False) -> None:
         """The `nth` call from now fails so; with `clean_up` the nth of those that give back."""
         ...
@@ -69,6 +73,9 @@ class SimGround:
     @property
     def calls(self) -> int:
         return sum(self.device.driver_calls.values())
+
+    def done_all_the_same(self) -> bool:
+        return False
 
     def plan(self, nth: int, status: str, *, clean_up: bool = False) -> None:
         self.device.fail(self.CLEAN_UP if clean_up else None, nth=nth, status=status)
@@ -116,6 +123,9 @@ class FakeGround:
     @property
     def calls(self) -> int:
         return self.fake.calls
+
+    def done_all_the_same(self) -> bool:
+        return self.fake.struck in ("cuCtxPopCurrent", "cuThreadExchangeStreamCaptureMode")
 
     def plan(self, nth: int, status: str, *, clean_up: bool = False) -> None:
         self.fake.plan(self.CLEAN_UP if clean_up else "", nth, int(Status[status]))

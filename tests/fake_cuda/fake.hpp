@@ -62,6 +62,7 @@ struct Machine {
   std::vector<Plan> plans, lasting;
   std::map<std::string, std::uint64_t> counts;
   std::uint64_t calls = 0;
+  std::string struck;  // the function that a plan struck last
   std::array<int, kMostDevices> retained{};
   std::array<bool, kMostDevices> opened{};  // its context was made; drivers of an earlier test may let go of it late
 };

@@ -59,6 +59,7 @@ class FakeCuda:
         self.lib = ctypes.CDLL(self.path)
         for name in ("fake_plans_left", "fake_calls", "fake_count"):
             getattr(self.lib, name).restype = ctypes.c_uint64
+        self.lib.fake_struck.restype = ctypes.c_char_p
         sizes = capacities or (256 * MIB, 64 * MIB)
         self.lib.fake_reset(len(sizes), (ctypes.c_uint64 * len(sizes))(*sizes))
 
@@ -71,6 +72,11 @@ class FakeCuda:
 
     def plans_left(self) -> int:
         return int(self.lib.fake_plans_left())
+
+    @property
+    def struck(self) -> str:
+        """The function that a plan struck last."""
+        return str(self.lib.fake_struck().decode())
 
     @property
     def calls(self) -> int:

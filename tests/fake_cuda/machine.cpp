@@ -46,6 +46,7 @@ Code planned(Machine& m, const std::string& function) {
   if ((plan.calls.empty() ? at_the_end : !plan.calls.contains(function)) || --plan.nth > 0) return kOk;
   const Plan struck = plan;
   m.plans.erase(m.plans.begin());
+  m.struck = function;
   if (sticky(static_cast<Status>(struck.code)))
     m.lasting.insert(m.lasting.begin(), Plan{{}, 1, struck.code, true});
   else if (struck.always)
@@ -120,6 +121,7 @@ FAKE void fake_forget_plans() {
   machine().plans.clear(), machine().lasting.clear();
 }
 FAKE std::uint64_t fake_plans_left() { return machine().plans.size(); }
+FAKE const char* fake_struck() { return machine().struck.c_str(); }
 FAKE std::uint64_t fake_calls() { return machine().calls; }
 FAKE std::uint64_t fake_count(const char* function) { return machine().counts[function]; }
 FAKE int fake_retained(int device) { return machine().retained[static_cast<std::size_t>(device)]; }
