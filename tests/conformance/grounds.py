@@ -3,10 +3,12 @@ own account, and the faults. One a driver; the scenarios are pool_scenarios.py's
 """
 
 import gc
+from contextlib import suppress
 from typing import Protocol
 
 from fake_cuda.library import FakeCuda
 from forebay._core.driver import Status
+from forebay.errors import DriverError
 from forebay.runtime import CudaDevice, SimDevice
 from forebay.runtime.cuda import _CudaMachine
 from forebay.runtime.device import Device
@@ -17,6 +19,7 @@ CAPACITY = 96 * MIB
 
 class Ground(Protocol):
     device: Device
+    captures: bool  # whether streams can capture here
     wait_limit: float  # seconds that a pool waits here for what never ends
 
     def fill(self, stream: int, address: int, value: int, nbytes: int) -> None: ...
@@ -24,6 +27,10 @@ class Ground(Protocol):
     def busy(self, stream: int, ns: int) -> None: ...
     def settle(self) -> None: ...
     def account(self) -> dict[str, int]: ...
+
+    def end_capture(self, stream: int) -> None:
+        """Ends, below, what a device that the pools have lost could not end."""
+        ...
 
     @property
     def calls(self) -> int:
@@ -45,6 +52,7 @@ class Ground(Protocol):
 class SimGround:
     """The simulated device; calls of the port fail."""
 
+    captures = True
     wait_limit = 0.01
     CLEAN_UP = ("free", "unmap", "release", "release_range", "event_destroy", "host_free", "stream_destroy")
 
@@ -65,6 +73,11 @@ class SimGround:
 
     def settle(self) -> None:
         self.sim.device_sync(0)
+
+    def end_capture(self, stream: int) -> None:
+        if self.sim.stream_capturing(0, stream):
+            with suppress(DriverError):
+                self.sim.graph_destroy(0, self.sim.capture_end(0, stream))
 
     def account(self) -> dict[str, int]:
         account = self.sim.account(0)
@@ -96,6 +109,7 @@ def _drop_what_the_last_world_left() -> None:
 class FakeGround:
     """CUDA's driver over the fake libcuda; calls of libcuda fail, those too that a call of the port makes on the way."""
 
+    captures = False
     wait_limit = 0.0005  # of real time
     CLEAN_UP = "cuMemFree cuMemUnmap cuMemRelease cuMemAddressFree cuEventDestroy cuMemFreeHost cuStreamDestroy"
 
@@ -113,6 +127,9 @@ class FakeGround:
 
     def busy(self, stream: int, ns: int) -> None:
         self.fake.busy(stream, ns)
+
+    def end_capture(self, stream: int) -> None:
+        pass
 
     def settle(self) -> None:
         self.fake.settle()

@@ -201,6 +201,30 @@ def quarantine_is_given_up(w: World) -> None:
     w.alloc(hoard, 2 * MIB, w.other)
 
 
+def pools_go_on_beside_a_capture(w: World) -> None:
+    pool = w.pool()
+    w.alloc(pool, 3 * MIB, w.main)
+    lent = w.alloc(pool, 6 * MIB, w.other)
+    w.lend(lent, w.main)
+    w.busy(w.main, 1000)
+
+    def captured() -> None:
+        with w.device.capture(w.main, mode="global") as graph:
+            inside = pool.alloc(3 * MIB, w.main)
+            w.main.memset(inside, 1)
+            inside.free()
+            w.free(lent)
+            w.free(w.alloc(pool, 25 * MIB, w.other))
+            w.trim(pool)
+        graph.replay(w.main)
+        graph.close()
+
+    if pool is not None and w.ground.captures:
+        w.attempt(captured)
+        w.ground.end_capture(w.main.handle)
+    w.alloc(pool, 6 * MIB, w.other)
+
+
 SCENARIOS = (
     first_alloc,
     hit,
@@ -215,6 +239,7 @@ SCENARIOS = (
     out_of_memory_for_good,
     growth_and_give_back_over_and_over,
     a_stream_ends,
+    pools_go_on_beside_a_capture,
     a_pool_ends,
     pinned_memory,
     pinned_and_device_memory_do_not_help_each_other,
