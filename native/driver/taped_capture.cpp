@@ -63,6 +63,7 @@ Status TapedDriver::graph_launch(int device, ExecutableHandle executable, Stream
     if (!executables_.contains(executable.value)) row.flags |= kIncomplete;
     hold.unlock();
     on_ref(row, executables_, executable.value);
+    row.known |= bit(Column::uses);  // none of its own: those of its nodes
   };
   return row(
       Kind::graph_launch, "cuGraphLaunch", [&] { return next_.graph_launch(device, executable, stream); }, before,

@@ -71,6 +71,8 @@ def test_a_tape_without_uses_leaves_the_rules_blind_and_says_so():
     assert [(blind.name, blind.needs) for blind in verdict.blind] == [
         ("unordered-free", ["allocs", "edges", "uses"]),
         ("unordered-access", ["edges", "uses"]),
+        ("stale-graph-pointer", ["allocs", "captures", "edges", "graphs", "uses"]),
+        ("capture-unclean", ["captures"]),
         ("needless-edge", ["edges", "syncs", "uses"]),
     ]
 

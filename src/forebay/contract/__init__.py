@@ -13,13 +13,30 @@ from forebay.contract import contract_file
 from forebay.contract.allow import borne
 from forebay.contract.contract_file import Contract
 from forebay.contract.rule import Blind, Rule, Verdict
-from forebay.contract.rules import legacy_stream, needless_edge, order, unordered_access, unordered_free
+from forebay.contract.rules import (
+    capture_unclean,
+    legacy_stream,
+    needless_edge,
+    order,
+    stale_graph_pointer,
+    unordered_access,
+    unordered_free,
+)
 from forebay.tape import Tape
 
 __all__ = ["RULES", "Blind", "Contract", "Rule", "Verdict", "check", "read_contract"]
 
 RULES: Final[dict[str, Rule]] = {
-    rule.name: rule for rule in (unordered_free.RULE, unordered_access.RULE, legacy_stream.RULE, needless_edge.RULE, order.RULE)
+    rule.name: rule
+    for rule in (
+        unordered_free.RULE,
+        unordered_access.RULE,
+        stale_graph_pointer.RULE,
+        capture_unclean.RULE,
+        legacy_stream.RULE,
+        needless_edge.RULE,
+        order.RULE,
+    )
 }
 _NOTHING: Final = Contract()
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from forebay.contract.rule import Rule, anywhere, once, race_finding
+from forebay.contract.rules.stale_graph_pointer import is_stale
 from forebay.finding import Finding
 from forebay.tape import Sees, Tape
 from forebay.views.order import Race, find_races
@@ -21,7 +22,7 @@ NAME, PREVENTS = "unordered-free", "cross-stream-use-after-free"
 
 def judge(tape: Tape) -> Iterator[Finding]:
     """One finding a kind of free and use."""
-    races = (race for race in find_races(tape) if race.kind in ("free", "unmap"))
+    races = (race for race in find_races(tape) if race.kind in ("free", "unmap") and not is_stale(race))
     return once(race_finding(NAME, PREVENTS, race, _message(race)) for race in races)
 
 
