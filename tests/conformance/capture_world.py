@@ -100,6 +100,11 @@ class Probe:
     def nodes(self) -> int:
         return self.driver.graph_nodes(0, self.graph)
 
+    def leave(self) -> None:
+        """No capture is left: on a GPU the next test meets the same process's."""
+        for stream in (self.s, self.t, self.b, PER_THREAD):
+            self.of(self.driver.capture_end, 0, stream)
+
     def sync_device(self) -> int:
         return self.of(self.driver.device_sync, 0)
 

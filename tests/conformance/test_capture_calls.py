@@ -133,6 +133,7 @@ def test_a_capture_makes_of_each_call_what_an_h200_makes_of_it(make, kind, mode,
             return status_of(call, world)
 
         answers = [answer() if thread == "same" else elsewhere(answer), status_of(driver.capture_end, 0, world.cap)]
+        status_of(driver.capture_end, 0, world.other)  # where the case began one
         if answers != expected(case, f"{kind} {mode} {thread}"):
             differ[case] = answers
     assert differ == {}

@@ -116,4 +116,7 @@ def test_every_fact_of_the_file_has_its_program():
 
 @pytest.mark.parametrize("fact", FACTS)
 def test_a_capture_answers_what_an_h200_answers(driver, fact):
-    assert PROGRAMS[fact](Probe(driver)) == FACTS[fact]
+    probe = Probe(driver)
+    answers = PROGRAMS[fact](probe)
+    probe.leave()
+    assert answers == FACTS[fact]

@@ -23,13 +23,15 @@ TESTS = Path(__file__).resolve().parent.parent
 # ---- streams and events
 
 
-def test_a_stream_s_number_comes_back_and_its_id_never(cu: Raw):
-    first = cu.stream()
-    id_of_first = cu.made_second("cuStreamGetId", first)
-    assert cu.call("cuStreamDestroy_v2", first) == OK
-    later = [cu.stream() for _ in range(100)]
-    assert first in later
-    assert id_of_first not in [cu.made_second("cuStreamGetId", stream) for stream in later]
+def test_a_stream_s_id_is_never_seen_again_though_its_number_comes_back(cu: Raw):
+    """How soon it comes back depends on what else was destroyed: at once in one process of an H200, not among a hundred in another."""
+    numbers, ids = [], []
+    for _ in range(1000):
+        numbers.append(cu.stream())
+        ids.append(cu.made_second("cuStreamGetId", numbers[-1]))
+        assert cu.call("cuStreamDestroy_v2", numbers[-1]) == OK
+    assert len(set(numbers)) < len(numbers)
+    assert len(set(ids)) == len(ids)
 
 
 def test_zero_and_one_are_one_stream_and_two_is_each_thread_s(cu: Raw):

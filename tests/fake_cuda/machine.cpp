@@ -60,7 +60,7 @@ Machine::Machine(const std::vector<std::uint64_t>& capacities)
     : sim(std::make_unique<SimDriver>(capacities, *costs_named("h200"), sim::fifo_schedule())) {}
 
 Machine& machine() {
-  if (!the_machine) the_machine = std::make_unique<Machine>(std::vector<std::uint64_t>{256u << 20, 64u << 20});
+  if (!the_machine) the_machine = std::make_unique<Machine>(std::vector<std::uint64_t>{64ull << 30, 64ull << 30});
   return *the_machine;
 }
 

@@ -1,6 +1,6 @@
 """run: what only a GPU can show, with the Python at hand and nothing fetched: builds the package into a folder of its own, holds
 cuda_abi.hpp to the machine's cuda.h, and runs the driver suites, the driver facts, the runtime over CUDA and other libraries with our
-buffers. Answers 0 where all of it passed. Results: `gpu-tests.xml` and `gpu-tests.json` in $OUT, else in build/gpu-results.
+buffers. Answers 0 where all of it passed. Results: `gpu-tests.json` in $OUT, else in build/gpu-results.
 """
 
 import ctypes
@@ -11,6 +11,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -53,17 +54,18 @@ def there(name: str) -> bool:
         return False
 
 
-def tested(results: Path) -> bool:
+def tested(suite: str, report: Path) -> bool:
+    """A suite in a process of its own: what it leaves in libcuda no other meets."""
     env = dict(os.environ, PYTHONPATH=str(SITE), FOREBAY_LIBCUDA=LIBCUDA)
     pytest = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "filterwarnings=default"]
-    extra = ["-rf", "--tb=short", f"--junit-xml={results / 'gpu-tests.xml'}"]
-    return subprocess.run([*pytest, *extra, *sys.argv[1:], *SUITES], cwd=ROOT, env=env, check=False).returncode == 0
+    extra = ["-rf", "--tb=short", f"--junit-xml={report}"]
+    return subprocess.run([*pytest, *extra, *sys.argv[1:], suite], cwd=ROOT, env=env, check=False).returncode == 0
 
 
-def counts(report: Path) -> dict[str, dict[str, int]]:
-    """Of each test file: how many passed, failed, and had nothing to run over on this machine."""
+def counts(reports: list[Path]) -> dict[str, dict[str, int]]:
+    """Of each test file: how many passed, failed, and had nothing to run over on this machine. A suite that crashed left no report."""
     files: dict[str, dict[str, int]] = {}
-    for case in ElementTree.parse(report).iter("testcase"):
+    for case in [case for report in reports if report.exists() for case in ElementTree.parse(report).iter("testcase")]:
         outcome = next((child.tag for child in case if child.tag in ("failure", "error", "skipped")), "passed")
         name = {"failure": "failed", "error": "failed", "skipped": "nothing to run over"}.get(outcome, outcome)
         file = files.setdefault(case.get("classname", "").removeprefix("tests."), {})
@@ -86,7 +88,10 @@ def main() -> int:
     results = Path(os.environ.get("OUT") or ROOT / "build" / "gpu-results")
     results.mkdir(parents=True, exist_ok=True)
     build()
-    abi, passed = abi_agrees(), tested(results)
+    abi, work = abi_agrees(), Path(tempfile.mkdtemp())
+    reports = [work / f"{number}.xml" for number in range(len(SUITES))]
+    outcomes = [tested(suite, report) for suite, report in zip(SUITES, reports, strict=True)]  # all of them, whatever failed
+    passed = all(outcomes)
     smi = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
     gpus = subprocess.run(smi, **CAPTURED).stdout.split("\n") if shutil.which(smi[0]) else []
     missing = [name for name in LIBRARIES if not there(name)]
@@ -96,7 +101,7 @@ def main() -> int:
         "abi_agrees": abi,
         "passed": passed,
         "not_tested_with": missing,
-        "tests": counts(results / "gpu-tests.xml"),
+        "tests": counts(reports),
     }
     (results / "gpu-tests.json").write_text(json.dumps(facts, indent=1) + "\n")
     for name in missing:
