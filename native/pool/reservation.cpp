@@ -1,6 +1,7 @@
 #include "pool/reservation.hpp"
 
 #include "pool/fault.hpp"
+#include "pool/own_calls.hpp"
 
 namespace forebay {
 
@@ -18,6 +19,7 @@ Status facts_of(Domain& domain, DeviceFacts& facts) {
 
 // It delegates, so that the destructor runs when this body throws.
 Reservation::Reservation(Domain& domain, std::uint64_t bytes, const std::string& pool) : Reservation(domain) {
+  const OwnCalls own(domain);
   DeviceFacts facts;
   Status status = facts_of(domain, facts);
   const bool whole = facts.granularity != 0 && bytes % facts.granularity == 0;
@@ -33,6 +35,7 @@ Reservation::Reservation(Domain& domain, std::uint64_t bytes, const std::string&
 
 Reservation::~Reservation() {
   if (stage_ == Stage::nothing || domain_->forked()) return;
+  const OwnCalls own(*domain_);
   Frames& frames = domain_->frames();
   if (stage_ == Stage::segment) {
     if (!freed()) frames.keep(Refused{address_, bytes_, Space::device});

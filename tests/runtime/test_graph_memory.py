@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from forebay import Pool
+from forebay import PagedPool, PinnedPool, Pool
 from forebay.errors import BadInput, PoolExhausted
 from runtime.graph_world import WAITS, World, add_one, host
 
@@ -102,6 +102,20 @@ def test_an_event_of_its_capture_does_not_keep_the_memory_of_a_closed_graph(worl
     assert not inside.closed
 
 
+def test_a_graph_that_is_dropped_inside_a_capture_goes_after_it(world):
+    with world.device.capture(world.main) as first:
+        world.step()
+    assert first.nodes == 2
+    with world.device.capture(world.main) as second:
+        world.step()
+        del first
+        gc.collect()
+        assert world.device.account.executables == 1
+    assert world.device.account.executables == 1
+    second.replay(world.main)
+    assert host(world.main, world.x) == [2] * 4
+
+
 def test_what_a_graph_wrote_stays_readable_while_somebody_holds_it(world):
     with world.device.capture(world.main) as graph:
         out = world.pool.alloc(4, world.main)
@@ -163,6 +177,43 @@ def test_pools_of_other_threads_go_on_during_a_capture_and_break_none(mode, grow
     assert host(world.main, world.x) == [2] * 4
     pool.trim()
     assert pool.gauges().reserved == 0
+
+
+@pytest.mark.parametrize("mode", ["global", "thread_local", "relaxed"])
+def test_pools_that_come_and_go_inside_a_capture_break_it_not(mode):
+    world = World()
+
+    def pools():
+        return (
+            Pool(world.device, "segments"),
+            Pool(world.device, "frames", growth="frames"),
+            PinnedPool(world.device, "pinned"),
+            PagedPool(world.device, "paged", "1MiB", page_bytes=4096, page_tokens=16),
+        )
+
+    old = pools()
+    for pool in old[:2]:
+        block = pool.alloc(2**20, world.side)
+        world.side.memset(block, 1)
+        block.free()
+    old[2].alloc(64).free()
+    used = world.device.account.used_bytes, world.device.account.pinned_bytes
+    with world.device.capture(world.main, mode=mode) as graph:
+        world.step()
+        new, old, pool = pools(), None, None
+        gc.collect()
+    graph.replay(world.main)
+    assert host(world.main, world.x) == [2] * 4
+    for pool in new[:2]:
+        pool.alloc(2**20, world.side).free()
+    new[2].alloc(64).free()
+    graph.close()
+    block = None
+    for pool in new[:2]:
+        pool.trim()
+    gc.collect()
+    assert world.device.account.used_bytes <= used[0]
+    assert world.device.domain.quarantined_bytes == 0
 
 
 def test_driver_memory_and_blocks_of_a_debug_pool_that_are_freed_inside_go_afterwards(world):

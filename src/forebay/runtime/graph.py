@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
@@ -77,11 +78,7 @@ class Graph:
         executable, self._executable = self._executable, None
         memory, self._memory = self._memory, None
         self._baked = {}
-        if memory is not None:
-            memory.close()
-        if executable is not None:
-            with self.device.call() as driver:
-                driver.executable_destroy(self.device.index, executable)
+        _give_back(self.device, memory, executable)
 
     def _stale(self, buffer: Buffer, used_at: str) -> BadInput:
         return BadInput(
@@ -95,10 +92,22 @@ class Graph:
         self._baked = {buffer: line for buffer, line in capture.baked.items() if memory is None or not memory.holds(buffer)}
 
     def __del__(self) -> None:
-        self.device.quietly(self.close)
+        drop = partial(_give_back, self.device, self._memory, self._executable)
+        if self.device.machine.captures:  # a finaliser may run anywhere, and must not fall into one
+            self.device.machine.later.append(partial(self.device.quietly, drop))
+        else:
+            self.device.quietly(drop)
 
     def __repr__(self) -> str:
         return f"Graph({self.name!r}, captured at {self.captured_at})"
+
+
+def _give_back(device: Device, memory: GraphMemory | None, executable: int | None) -> None:
+    if memory is not None:
+        memory.close()
+    if executable is not None:
+        with device.call() as driver:
+            driver.executable_destroy(device.index, executable)
 
 
 class capture:
