@@ -143,7 +143,7 @@ def test_of_ranks_each_verdict_is_a_line_with_its_ranks(tmp_path, capsys):
     assert "4 × capacity-oom: ranks 0-2, 5" in out
     assert "1 × dirty-capture: ranks 6" in out
     assert "6.log: dirty-capture" in "".join(out.split("\n"))  # the odd one, in full
-    assert "notes.md: looks like text, with no out-of-memory error" in " ".join(out.split())
+    assert "notes.md:looksliketext,withnoout-of-memoryerror" in "".join(out.split())
     _, output = answer(capsys, tmp_path)
     assert output["source"]["ranks"][str(tmp_path / "5.log")] == 5
     assert len(output["source"]["unread"]) == 1
