@@ -89,7 +89,7 @@ class Actor:
 
     def __init__(self, storm: Storm, seed: int) -> None:
         self.storm, self.random = storm, random.Random(seed)
-        self.held: list[Buffer] = []
+        self.held: list[tuple[Buffer, Stream]] = []  # each with the stream that it was allocated for
         doings: list[tuple[int, Callable[[], None]]] = [
             (40, self.alloc),
             (25, self.free),
@@ -112,7 +112,7 @@ class Actor:
                 doing = self.random.choice(self.doings)
                 doing()
                 self.storm.counts[doing.__name__] += 1
-            for buffer in self.held:
+            for buffer, _ in self.held:
                 buffer.free()
         except BaseException:
             self.storm.failures.append(traceback.format_exc())
@@ -130,25 +130,31 @@ class Actor:
             while len(self.held) > 4:
                 self.free()
             return
-        self.held.append(buffer)
+        self.held.append((buffer, stream))
         stream.launch(self.touch, writes=[buffer.array("u1", min(nbytes, 64))], cost_ns=self.random.randrange(10**6))
 
     @staticmethod
     def touch(array: object) -> None:
         array[:] = 1  # type: ignore[index]
 
+    def let_go(self) -> Buffer:
+        return self.held.pop(self.random.randrange(len(self.held)))[0]
+
     def free(self) -> None:
         if self.held:
-            self.held.pop(self.random.randrange(len(self.held))).free()
+            self.let_go().free()
 
     def drop(self) -> None:
         if self.held:
-            Dropped(self.held.pop(self.random.randrange(len(self.held))))
+            Dropped(self.let_go())
 
     def use(self) -> None:
+        """On any stream, after the allocation: who had the bytes before may still use them until then."""
         if self.held:
-            buffer = self.random.choice(self.held)
-            self.stream().launch(self.touch, writes=[buffer.array("u1", 64)], cost_ns=1000)
+            buffer, home = self.random.choice(self.held)
+            stream = self.stream()
+            stream.wait(home.record())
+            stream.launch(self.touch, writes=[buffer.array("u1", 64)], cost_ns=1000)
 
     def edge(self) -> None:
         self.stream().wait(self.stream().record())
@@ -205,7 +211,7 @@ class Actor:
     def in_child(self) -> int:
         """Frees do nothing, allocations are refused, finalisers end, nothing waits for a thread that is not here."""
         try:
-            for buffer in self.held:
+            for buffer, _ in self.held:
                 buffer.free()
             gc.collect()
             for act in (self.child_alloc, self.child_short_pool, self.edge, self.trim, self.look, self.short_stream):

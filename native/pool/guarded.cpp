@@ -344,11 +344,11 @@ PoolFault GuardedPool::pending(const std::vector<Point>& left, std::chrono::nano
 }
 
 Gauges GuardedPool::own(Gauges g) const {
+  if (domain_.forked()) return g;
   const Witness::Figures figures = witness_->figures();
   const std::uint64_t freed = std::min(figures.freed, g.allocated);
-  g.requested = figures.requested;
-  g.allocated -= freed;
-  g.pending += freed;
+  g.allocated -= freed, g.pending += freed;
+  g.requested = std::min(figures.requested, g.allocated);  // other threads went on between the two readings
   for (std::uint64_t* largest :
        {&g.largest_free, &g.largest_free_after_waits, &g.largest_free_if_idle, &g.largest_servable})
     *largest -= std::min(*largest, kFront + kBack);

@@ -44,9 +44,11 @@ class GuardedPool : private Hoard {
 
   // Looks at every block now, and gives up quarantine: waits for the work that this takes. Throws PoolFault.
   void check();
-  std::vector<Report> reports() const { return witness_->reports(); }
+  std::vector<Report> reports() const { return domain_.forked() ? std::vector<Report>{} : witness_->reports(); }
   std::uint64_t unseen() const { return unseen_.load(std::memory_order_relaxed); }
-  std::optional<std::string> freed_at(Address address) const { return witness_->freed_at(address); }
+  std::optional<std::string> freed_at(Address address) const {
+    return domain_.forked() ? std::nullopt : witness_->freed_at(address);
+  }
   const PoolOptions& options() const { return options_; }
 
  private:
