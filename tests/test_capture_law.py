@@ -35,7 +35,11 @@ def measured(case: str, mode: str, thread: str) -> int:
     raise AssertionError(case)
 
 
-@pytest.mark.parametrize(("rule", "case"), [(rule, case) for rule, cases in BEHIND.items() for case in cases], ids=lambda given: getattr(given, "name", given))
+@pytest.mark.parametrize(
+    ("rule", "case"),
+    [(rule, case) for rule, cases in BEHIND.items() for case in cases],
+    ids=lambda given: getattr(given, "name", given),
+)
 def test_a_law_says_what_was_measured(rule, case):
     for mode, thread in product(law.CAPTURE_MODES, ("same", "other")):
         assert measured(case, mode, thread) == rule.status * law.breaks(rule, mode, own=thread == "same")

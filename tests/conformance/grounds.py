@@ -103,7 +103,6 @@ class SimGround:
 def _drop_what_the_last_world_left() -> None:
     """libcuda is the process's: handles of a world that nobody holds any more must go before their numbers come back."""
     gc.collect()
-    gc.freeze()  # what is left lives on: the next world's collection need not look at it again
 
 
 class FakeGround:
