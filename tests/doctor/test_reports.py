@@ -197,3 +197,22 @@ def test_live_blocks_without_a_segment_leave_only_what_does_not_hang_on_segments
     assert any("segments for " in need for unseen in found.unseen for need in unseen.needs)
     healthy = diagnose(parse(text.replace("t0 s1 oom 30M\n", "")))
     assert healthy.verdict == "cannot-tell"
+
+
+def test_what_others_took_from_metal_is_held_and_not_idle():
+    """7.43 of its own and 24.46 beside it leave 0.11 GB of 32.00: the limit refused 129 MB, and nothing lay idle."""
+    text = (
+        "RuntimeError: MPS backend out of memory (MPS allocated: 7.43 GB, other allocations: 24.46 GB, max allowed: 32.00 GB). "
+        "Tried to allocate 129.21 MB on private pool."
+    )
+    found = diagnose_line(out_of_memory(text))
+    assert found.verdict == "capped-oom"
+    assert "idle_bytes" not in found.findings[0].evidence
+    assert "PYTORCH_MPS_HIGH_WATERMARK_RATIO" in found.findings[0].remedy
+
+
+def test_a_full_card_is_certain_only_where_nothing_can_lie_idle():
+    """The line does not say what was reserved: the bytes may have been there, in pieces."""
+    text = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 136.00 MiB (GPU 0; 79.15 GiB total capacity; 120.88 MiB free)"
+    found = diagnose_line(out_of_memory(text))
+    assert (found.verdict, found.findings[0].certainty) == ("capacity-oom", "possible")

@@ -48,14 +48,15 @@ def _size(e: Evidence, request: int) -> Cause:
     held = None if None in (e.total, e.free, ours) else (e.total or 0) - (e.free or 0) - (ours or 0)
     if held is not None and e.total and held >= request - (e.free or 0) and held >= _OUTSIDE_SHARE * e.total:
         return Cause("outside-allocator", certain=True)
-    return Cause("capacity-oom", certain=e.free is not None or e.total is not None)
+    told = e.idle is not None or e.reserved == 0  # else the bytes may have been there, in pieces
+    return Cause("capacity-oom", certain=told and (e.free is not None or e.total is not None))
 
 
 def cause_of(e: Evidence) -> Cause | None:
     """Why the request was refused; None where none was."""
     if not e.refused:
         return None
-    if e.host_call:
+    if e.host_call and (e.request is None or e.request <= _NO_CARD):
         return Cause("pinned-overhead", certain=False)
     if e.request_signed is not None:
         return Cause("impossible-request", certain=True)
@@ -85,4 +86,5 @@ def misleads(e: Evidence) -> str | None:
     found = cause_of(e)
     shape = found is not None and found.name == "checkerboard-fragmentation"
     says, verdict = "fragmentation" if share < 0.7 else "no fragmentation", "holds" if shape == (share < 0.7) else "misleads"
-    return f"in use are {share:.0%} of reserved: the rule of 70 % says {says}, which {verdict} here"
+    whole = "of reserved" if e.held.reserved in (None, e.reserved) else "of what the pool that refused has reserved"
+    return f"in use are {share:.0%} {whole}: the rule of 70 % says {says}, which {verdict} here"

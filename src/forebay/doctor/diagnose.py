@@ -103,7 +103,8 @@ def _healthy(e: Evidence) -> str:
     """The gap between reserved and allocated, in figures: cache, not a leak."""
     cached = (e.idle or 0) - (e.pending or 0)
     held = f"{sized(e.reserved)} are reserved, {sized(e.allocated)} live"
-    return f"{held}; the {sized(cached)} between are cache, reused as the program goes on"
+    waits = f", {sized(e.pending)} freed and still in use by streams" if e.pending else ""
+    return f"{held}{waits}; the {sized(cached)} between are cache, reused as the program goes on"
 
 
 def _judged(incident: Incident, e: Evidence) -> Finding | None:

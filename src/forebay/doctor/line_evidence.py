@@ -30,7 +30,8 @@ def _out_of_memory(found: OutOfMemory) -> Evidence:
     reserved = _first(stated("reserved_total_bytes"), stated("pool_current_bytes"), stated("allocator_bytes"))
     if reserved is None and allocated is not None:
         reserved = allocated + (idle or 0) + (stated("other_bytes") or 0)
-    if idle is None and reserved is not None and allocated is not None:
+    # Metal counts what others of the process took from it beside the allocator's own: held, and not idle.
+    if idle is None and reserved is not None and allocated is not None and stated("other_bytes") is None:
         idle = max(0, reserved - allocated)
     others, process = _processes(found, reserved)
     total, used, beyond = stated("total_bytes"), stated("used_bytes"), stated("exceeded_bytes")

@@ -20,10 +20,18 @@ def judge(e: Evidence) -> Finding | None:
     cause = cause_of(e)
     if cause is None or cause.name != NAME:
         return None
+    if e.framework == "vllm":
+        says = f"the server wanted {sized(e.request)} for its cache of keys and values, and had {sized(e.free)} for it"
+        remedy = (
+            "a shorter max_model_len, a higher gpu_memory_utilization, fewer sequences at once, or a smaller or quantised model"
+        )
+    else:
+        says = f"{sized(e.request)} were refused: {sized(e.allocated)} are live, {sized(e.idle)} idle, {sized(e.free)} free on the card"
+        remedy = "need less at once: a smaller batch or sequence, recomputation, offloading; settings do not help"
     return found(
         NAME,
-        f"{sized(e.request)} were refused: {sized(e.allocated)} are live, {sized(e.idle)} idle, {sized(e.free)} free on the card",
-        "need less at once: a smaller batch or sequence, recomputation, offloading; settings do not help",
+        says,
+        remedy,
         certain=cause.certain,
         events=[e.row] if e.row is not None else [],
         request_bytes=e.request,

@@ -13,6 +13,8 @@ from forebay.tape import Sees
 
 NAME = "capped-oom"
 NEEDS = frozenset[Sees]()
+_ORDINARY = "torch.cuda.set_per_process_memory_fraction (or the pool's maximum)"
+_RAISED = {"pytorch-mps": "PYTORCH_MPS_HIGH_WATERMARK_RATIO (the system has no memory beyond it to spare)"}
 _SHAPES = {"checkerboard-fragmentation", "deferred-frees", "stranded-stream-cache", "graph-pool-hoard"}
 
 
@@ -27,7 +29,7 @@ def judge(e: Evidence) -> Finding | None:
         NAME,
         f"{sized(e.request)} were refused by {limit}: {sized(e.reserved)} were reserved, {sized(e.idle)} of it idle, and the card had "
         f"{sized(e.free)} free",
-        "raise torch.cuda.set_per_process_memory_fraction (or the pool's maximum), or need less at once",
+        f"raise {_RAISED.get(e.framework, _ORDINARY)}, or need less at once",
         certain=cause.certain or cause.name != NAME,
         severity="error" if cause.name == NAME else "warning",
         events=[e.row] if e.row is not None else [],

@@ -46,8 +46,8 @@ def judge(e: Evidence) -> Finding | None:
     worst = [int(s) for s in np.argsort(held)[::-1] if held[s] > 0]
     return found(
         NAME,
-        f"what stays live grew by {sized(rise)} over the last {1 - _WARM:.0%} of the history, to {sized(int(floors[-1]))}; one site holds "
-        f"{sized(int(held.max()))} of it",
+        f"what stays live grew by {sized(rise)} over the last {1 - _WARM:.0%} of the history, to {sized(int(floors[-1]))}; "
+        f"what one site made since then and kept to the end is {sized(int(held.max()))}",
         "find who keeps the blocks of these sites: a list of tensors that still carry their graph, a cache without a limit",
         certain=int(held.max()) >= rise // 2 and not e.refused,  # before a refusal it may have been the way to a plateau
         sites=e.sites(worst),

@@ -23,7 +23,9 @@ def judge(e: Evidence) -> Finding | None:
         return None
     return found(
         NAME,
-        f"{sized(e.request)} were refused; what was free and what was held is not stated",
+        f"{sized(e.request)} were refused; what was free and what was held is not stated"
+        if e.request is not None
+        else "a request was refused; how large it was is not stated",
         "look before you change anything: which of the causes it is cannot be told from this",
         certain=False,
         request_bytes=e.request,
