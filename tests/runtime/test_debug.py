@@ -342,3 +342,36 @@ def test_a_stream_that_is_closed_first_is_said_to_be_unseen(device: SimDevice) -
     pool.check()
     assert pool._native.unseen == 1
     pool.walk()
+
+
+def test_the_end_of_a_pool_that_a_walk_of_the_stack_collects_leaves_the_walk_whole(device: SimDevice) -> None:
+    """Frames are objects: to make one may run the collector, whose finalisers say that nobody wants stacks any more."""
+
+    class Cycle:
+        def __init__(self) -> None:
+            self.me, self.pool = self, Pool(SimDevice(MIB), "gone", debug=True)
+
+        def __del__(self) -> None:
+            gone.append(self.pool.name)
+
+    gone: list[str] = []
+
+    def deep(levels: int) -> None:
+        if levels:
+            deep(levels - 1)
+        else:
+            device.synchronize()
+
+    before = gc.get_threshold()
+    try:
+        for nth in range(1, 60):
+            gc.collect()
+            gc.disable()
+            Cycle()
+            gc.set_threshold(nth)
+            gc.enable()
+            deep(40)
+            gc.collect()
+    finally:
+        gc.set_threshold(*before)
+    assert gone == ["gone"] * 59
