@@ -287,18 +287,25 @@ class _Run:
         self.failure, self.name, self.kernel, self.arrays = failure, name, kernel, arrays
 
     def __call__(self, memory: list[LentBytes]) -> bool:
-        lent = iter(memory)
-        arrays = [view_of(next(lent), dtype, shape) if nbytes else np.empty(shape, dtype) for nbytes, dtype, shape in self.arrays]
-        try:
+        arrays: list[NDArray[Any]] = []
+        try:  # an interrupt may fall in anywhere
+            lent = iter(memory)
+            arrays += [
+                view_of(next(lent), dtype, shape) if nbytes else np.empty(shape, dtype) for nbytes, dtype, shape in self.arrays
+            ]
             with inside(self.name):
                 self.kernel(*arrays)
             arrays.clear()
             _give_back(memory)
         except BaseException as error:
             traceback.clear_frames(error.__traceback__)  # they would keep arrays of bytes that go away
-            self.failure.error = self.failure.error or error
+            self.failed(error)
             return False
         return True
+
+    def failed(self, error: BaseException) -> None:
+        """Keeps the first error, for whoever meets the fault of the device."""
+        self.failure.error = self.failure.error or error
 
 
 def _give_back(memory: list[LentBytes]) -> None:
