@@ -25,11 +25,7 @@ using Open = nb::call_guard<Leaving>;
 using BoundPool = Released<GuardedPool>;
 
 void require(bool known, const GuardedPool& pool, Address address) {
-  if (known) return;
-  PoolFault fault(PoolFault::Code::unknown_address);
-  fault.pool = pool.options().name;
-  fault.asked = address;
-  throw fault;
+  if (!known) throw PoolFault(PoolFault::Code::unknown_address, pool.options().name, address);
 }
 
 void bind_reports(nb::module_& m) {

@@ -137,10 +137,7 @@ void bind_domain(nb::module_& m) {
 }
 
 [[noreturn]] void unknown(const Pool& pool, Address address) {
-  PoolFault fault(PoolFault::Code::unknown_address);
-  fault.pool = pool.options().name;
-  fault.asked = address;
-  throw fault;
+  throw PoolFault(PoolFault::Code::unknown_address, pool.options().name, address);
 }
 
 [[noreturn]] void unknown(const Pool& pool, nb::handle no_address) {

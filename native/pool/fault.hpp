@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "driver/status.hpp"
@@ -30,6 +31,7 @@ struct PoolFault : std::exception {
   enum class Code : std::uint8_t { exhausted, pending, driver, unknown_stream, unknown_address, impossible };
 
   explicit PoolFault(Code code) : code(code) {}
+  PoolFault(Code code, std::string pool, std::uint64_t asked) : code(code), asked(asked), pool(std::move(pool)) {}
   const char* what() const noexcept override { return "pool fault"; }
 
   Code code;

@@ -86,9 +86,7 @@ Verdict Pool::verdict(const Gauges& g, const Need& need) const {
 }
 
 PoolFault Pool::fault(PoolFault::Code code, std::uint64_t asked) const {
-  PoolFault fault(code);
-  fault.pool = options_.name;
-  fault.asked = asked;
+  PoolFault fault(code, options_.name, asked);
   fault.limit = options_.limit;
   return fault;
 }

@@ -4,6 +4,8 @@
 #include <functional>
 #include <iterator>
 
+#include "pool/rows.hpp"
+
 namespace forebay {
 namespace {
 constexpr std::uint8_t kCanary = 0xc5, kPoison = 0xdb;
@@ -85,12 +87,7 @@ bool GuardedPool::free(Address address, std::string site) {
 bool GuardedPool::lend(Address address, std::uint64_t stream, const Domain& peer) {
   if (domain_.dead()) return true;
   Clock* clock = peer.clock(stream);
-  if (clock == nullptr) {
-    PoolFault unknown(PoolFault::Code::unknown_stream);
-    unknown.pool = options_.name;
-    unknown.asked = stream;
-    throw unknown;
-  }
+  if (clock == nullptr) throw PoolFault(PoolFault::Code::unknown_stream, options_.name, stream);
   const GuardedPtr block = witness_->lend(address, *clock);
   if (block != nullptr) tell(Kind::lend, *block, *clock);
   return block != nullptr;
@@ -98,9 +95,7 @@ bool GuardedPool::lend(Address address, std::uint64_t stream, const Domain& peer
 
 std::uint64_t GuardedPool::trim() {
   if (domain_.dead()) return 0;
-  Row row{.kind = Kind::flush};
-  row.known = columns(Column::device, Column::pool);
-  write(row);
+  write(pool_row(Kind::flush, domain_, options_.index));
   give_up();
   return pool_.trim();
 }
@@ -373,28 +368,15 @@ std::optional<std::string> GuardedPool::walk() const {
 }
 
 void GuardedPool::tell(Kind kind, const Guarded& block, const Clock& clock) const {
-  Row row{.kind = kind};
-  row.stream = clock.on_tape.load(std::memory_order_relaxed);
-  row.address = block.address;
-  row.size = block.end() - block.address;
-  row.requested = block.nbytes;
-  row.known = columns(Column::device, Column::stream, Column::pool, Column::address, Column::size, Column::requested);
-  write(row);
+  write(block_row(kind, domain_, options_.index, clock, block.address, block.end() - block.address, block.nbytes));
 }
 
 void GuardedPool::tell_refusal(std::uint64_t bytes, std::uint64_t stream) const {
-  Row row{.kind = Kind::oom};
-  row.stream = domain_.clock(stream)->on_tape.load(std::memory_order_relaxed);
-  row.size = row.requested = bytes;
-  row.known = columns(Column::device, Column::stream, Column::pool, Column::size, Column::requested);
-  write(row);
+  write(refusal_row(domain_, options_.index, *domain_.clock(stream), bytes));
 }
 
-void GuardedPool::write(Row row) const {
-  if (options_.tape == nullptr || !options_.tape->wants()) return;
-  row.device = static_cast<std::int16_t>(domain_.device());
-  row.pool = options_.index;
-  options_.tape->write(row);
+void GuardedPool::write(const Row& row) const {
+  if (options_.tape != nullptr && options_.tape->wants()) options_.tape->write(row);
 }
 
 }  // namespace forebay

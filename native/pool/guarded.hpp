@@ -83,7 +83,7 @@ class GuardedPool : private Hoard {
   PoolFault pending(const std::vector<Point>& left, std::chrono::nanoseconds waited) const;
   void tell(Kind kind, const Guarded& block, const Clock& clock) const;
   void tell_refusal(std::uint64_t bytes, std::uint64_t stream) const;
-  void write(Row row) const;
+  void write(const Row& row) const;
 
   Domain& domain_;
   const PoolOptions options_;  // as they were asked for

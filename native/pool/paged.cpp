@@ -5,6 +5,8 @@
 #include <thread>
 #include <utility>
 
+#include "pool/rows.hpp"
+
 namespace forebay {
 
 namespace {
@@ -14,10 +16,7 @@ constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 48;  // no device has m
 std::uint64_t checked_bytes(const PagedOptions& o) {
   const bool whole = o.page_bytes != 0 && o.pages != 0 && o.page_tokens != 0 && o.page_bytes % o.page_tokens == 0;
   if (whole && o.page_bytes <= kMostBytes / o.pages) return o.page_bytes * o.pages;
-  PoolFault fault(PoolFault::Code::impossible);
-  fault.pool = o.name;
-  fault.asked = o.page_bytes;
-  throw fault;
+  throw PoolFault(PoolFault::Code::impossible, o.name, o.page_bytes);
 }
 
 }  // namespace
@@ -132,27 +131,14 @@ void PagedPool::release(PageId page, std::span<const Channel> channels, std::spa
 }
 
 void PagedPool::write(Kind kind, PageId page, Channel channel) {
-  Row row;
-  row.kind = kind;
-  row.device = static_cast<std::int16_t>(domain_.device());
-  row.stream = channel.clock->on_tape.load(std::memory_order_relaxed);
-  row.pool = options_.index;
-  row.address = address(page);
-  row.size = options_.page_bytes;
-  row.requested = filled_[page] * (options_.page_bytes / options_.page_tokens);
-  row.known = columns(Column::device, Column::stream, Column::pool, Column::address, Column::size, Column::requested);
-  rows_.push_back(row);
+  const std::uint64_t requested = filled_[page] * (options_.page_bytes / options_.page_tokens);
+  rows_.push_back(
+      block_row(kind, domain_, options_.index, *channel.clock, address(page), options_.page_bytes, requested));
 }
 
 void PagedPool::tell_refusal(std::size_t pages, Channel channel) const {
   if (!told()) return;
-  Row row{.kind = Kind::oom};
-  row.device = static_cast<std::int16_t>(domain_.device());
-  row.stream = channel.clock->on_tape.load(std::memory_order_relaxed);
-  row.pool = options_.index;
-  row.size = row.requested = pages * options_.page_bytes;
-  row.known = columns(Column::device, Column::stream, Column::pool, Column::size, Column::requested);
-  options_.tape->write(row);
+  options_.tape->write(refusal_row(domain_, options_.index, *channel.clock, pages * options_.page_bytes));
 }
 
 std::string_view PagedPool::walk() {

@@ -70,12 +70,7 @@ bool PagedPool::wait_for_pages(std::vector<PageId>& into, std::size_t count, Cha
   return false;
 }
 
-PoolFault PagedPool::fault(PoolFault::Code code, std::uint64_t asked) const {
-  PoolFault fault(code);
-  fault.pool = options_.name;
-  fault.asked = asked;
-  return fault;
-}
+PoolFault PagedPool::fault(PoolFault::Code code, std::uint64_t asked) const { return {code, options_.name, asked}; }
 
 void PagedPool::refuse(Status status, std::string_view call) const {
   PoolFault refused = fault(PoolFault::Code::driver, options_.page_bytes);

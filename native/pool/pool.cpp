@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "pool/own_calls.hpp"
+#include "pool/rows.hpp"
 
 namespace forebay {
 
@@ -173,36 +174,17 @@ std::uint64_t Pool::trim() {
 
 void Pool::tell(Kind kind, const Block& block, const Clock& clock) const {
   if (!options_.tape->wants()) return;
-  Row row;
-  row.kind = kind;
-  row.device = static_cast<std::int16_t>(domain_.device());
-  row.stream = clock.on_tape.load(std::memory_order_relaxed);
-  row.pool = options_.index;
-  row.address = block.address;
-  row.size = block.size;
-  row.requested = block.requested;
-  row.known = columns(Column::device, Column::stream, Column::pool, Column::address, Column::size, Column::requested);
-  options_.tape->write(row);
+  options_.tape->write(block_row(kind, domain_, options_.index, clock, block.address, block.size, block.requested));
 }
 
 void Pool::tell_refusal(const Lane& lane, const Need& need) const {
   if (options_.tape == nullptr || !options_.tape->wants()) return;
-  Row row{.kind = Kind::oom};
-  row.device = static_cast<std::int16_t>(domain_.device());
-  row.stream = lane.clock().on_tape.load(std::memory_order_relaxed);
-  row.pool = options_.index;
-  row.size = row.requested = need.requested;
-  row.known = columns(Column::device, Column::stream, Column::pool, Column::size, Column::requested);
-  options_.tape->write(row);
+  options_.tape->write(refusal_row(domain_, options_.index, lane.clock(), need.requested));
 }
 
 void Pool::tell_flush() const {
   if (options_.tape == nullptr || !options_.tape->wants()) return;
-  Row row{.kind = Kind::flush};
-  row.device = static_cast<std::int16_t>(domain_.device());
-  row.pool = options_.index;
-  row.known = columns(Column::device, Column::pool);
-  options_.tape->write(row);
+  options_.tape->write(pool_row(Kind::flush, domain_, options_.index));
 }
 
 }  // namespace forebay

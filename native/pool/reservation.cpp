@@ -25,11 +25,9 @@ Reservation::Reservation(Domain& domain, std::uint64_t bytes, const std::string&
   const bool whole = facts.granularity != 0 && bytes % facts.granularity == 0;
   if (status == Status::ok) status = whole ? map(bytes) : allocate(bytes);
   if (status == Status::ok) return;
-  PoolFault fault(PoolFault::Code::driver);
-  fault.pool = pool;
+  PoolFault fault(PoolFault::Code::driver, pool, bytes);
   fault.status = status;
   fault.call = "reserve";
-  fault.asked = bytes;
   throw fault;
 }
 

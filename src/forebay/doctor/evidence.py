@@ -16,7 +16,7 @@ from forebay.views.census import Census
 from forebay.whatif.settings import AllocatorSettings
 from forebay.whatif.steps import Steps
 
-__all__ = ["Broken", "Evidence", "Flushes", "Held", "Rounds", "Run"]
+__all__ = ["Broken", "Evidence", "Flushes", "Held", "Rounds", "Run", "outside_pools"]
 
 _LIBRARY: Final = re.compile(r"(?:site|dist)-packages/|^<frozen |^\?\?$|^$|\.(?:cpp|cu|cc|h|so)\b")  # no line that its user wrote
 
@@ -56,6 +56,11 @@ class Run:
     driver_allocs: int
     driver_frees: int
     flush_sites: tuple[int, ...] = ()
+
+
+def outside_pools(process: int | None, reserved: int | None) -> int | None:
+    """What this process holds of a device outside its pools, bytes; None where either is not known."""
+    return max(0, process - reserved) if process is not None and reserved is not None else None
 
 
 class Rounds(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from forebay.doctor.evidence import Broken, Evidence, Held
+from forebay.doctor.evidence import Broken, Evidence, Held, outside_pools
 from forebay.doctor.run_evidence import rounds_of, run_of
 from forebay.errors import BadInput
 from forebay.sources.heap_state import HeapState
@@ -145,7 +145,7 @@ def _evidence(at: _Moment, start: HeapState, *, whole: bool, devices: int) -> Ev
         releasable=count.releasable if driver else None,
         largest_free=_largest_for(at, count, request or 0) if driver else None,
         held=held,
-        outside=_beyond(room.get("used by this process"), held.reserved),
+        outside=outside_pools(room.get("used by this process"), held.reserved),
         pinned=pinned,
         pinned_requested=pinned_requested,
         whole=whole,
@@ -158,10 +158,6 @@ def _evidence(at: _Moment, start: HeapState, *, whole: bool, devices: int) -> Ev
 
 def _event(tape: Tape, row: int) -> int:
     return int(tape.picked[row]) if tape.picked is not None else event_of(tape, row)
-
-
-def _beyond(process: int | None, reserved: int | None) -> int | None:
-    return max(0, process - reserved) if process is not None and reserved is not None else None
 
 
 def _room(at: _Moment) -> dict[str, int]:

@@ -5,7 +5,7 @@ A tape's evidence is heap_evidence.py's.
 
 from __future__ import annotations
 
-from forebay.doctor.evidence import Broken, Evidence, Held
+from forebay.doctor.evidence import Broken, Evidence, Held, outside_pools
 from forebay.sources.log_text import CaptureError, OutOfMemory
 
 __all__ = ["from_line"]
@@ -54,7 +54,7 @@ def _out_of_memory(found: OutOfMemory) -> Evidence:
         held=Held(reserved, allocated, idle, None),
         private=stated("private_pool_bytes"),
         others=others,
-        outside=max(0, process - reserved) if process is not None and reserved is not None else None,
+        outside=outside_pools(process, reserved),
         host_call=found.framework in ("pinned-host", "tensorflow-host", "pytorch-cpu"),
     )
 

@@ -22,12 +22,11 @@ from forebay.runtime.arguments import count, label
 from forebay.runtime.buffer import Array, Buffer
 from forebay.runtime.device import Device, Machine
 from forebay.runtime.recorder import tape_shared_when_recording
-from forebay.runtime.stream import Event, Stream, arrays_of, name_of, require_callable, uses_of
+from forebay.runtime.stream import LEGACY, Event, Stream, arrays_of, name_of, require_callable, uses_of
 
 __all__ = ["CudaDevice", "CudaStream"]
 
 _LIBRARY: Final = "libcuda.so.1"
-_LEGACY: Final = 1
 _DLPACK_CUDA: Final = 2
 _DLPACK_CODES: Final = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}  # by NumPy's letters of kinds
 
@@ -124,7 +123,7 @@ class CudaDevice(Device):
         if asked.get("copy") or asked.get("dl_device") not in (None, self.dlpack_device()):
             raise BadInput("DLPack: the memory is given out as it is and where it is; ask for no copy and no other device")
         if stream != -1:
-            self._order(array.buffer, _LEGACY if stream is None else count(stream, "DLPack stream", 1))
+            self._order(array.buffer, LEGACY if stream is None else count(stream, "DLPack stream", 1))
         kept = _Kept()
         array.buffer.keep_for(kept)
         return capsule(array.address, list(array.shape), code, array.dtype.itemsize * 8, self.index, kept)

@@ -20,13 +20,13 @@ from forebay.runtime.capturing import Capture, forbid_device, forbid_unsafe
 from forebay.runtime.graph import capture
 from forebay.runtime.recorder import tape_when_recording
 from forebay.runtime.schedule import Schedule
-from forebay.runtime.stream import Event, Failure, Stream
+from forebay.runtime.stream import LEGACY, Event, Failure, Stream
 from forebay.tape.events import Mode, Space
 
 __all__ = ["Device", "Machine", "SimDevice"]
 
 _MOST_DEVICES, _LONGEST_NS = 256, 2**62  # addresses of one machine; a clock that cannot wrap
-_LEGACY, _PER_THREAD = 1, 2  # the handles that every device has (native/driver/port.hpp)
+_PER_THREAD = 2  # the handle that every device has besides the legacy stream's (native/driver/port.hpp)
 
 
 class Device:
@@ -41,7 +41,7 @@ class Device:
         self.domain = domain  # what the device's pools know of its streams
         self._call = _DeviceCall(machine, self.failure, self.domain)
         self._host_call = _Call(machine, self.failure, self.domain)
-        self.default_stream = self.stream_type(self, "default", _LEGACY, owned=False)
+        self.default_stream = self.stream_type(self, "default", LEGACY, owned=False)
 
     def stream(self, name: str, *, kind: Literal["blocking", "nonblocking"] = "blocking", priority: int = 0) -> Stream:
         """A new stream. A blocking one is ordered with the legacy default stream, a non-blocking one is not.
