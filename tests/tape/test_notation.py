@@ -14,6 +14,20 @@ def test_what_is_printed_reads_back(tape):
     assert story(parse(format_tape(tape))) == story(tape)
 
 
+@pytest.mark.parametrize(
+    ("text", "lacks"),
+    [
+        ("columns kind seq flags device stream address uses\ns1 copy r:@0+5\ns1 reserve A @0", "size"),
+        ("columns kind seq flags device stream address uses\ns1 memset w:@0+5\ns1 reserve A @0", "size"),
+        ("columns kind seq flags device stream ref\ns1 capture_begin ref=3\ns1 launch", "capture"),
+    ],
+)
+def test_a_column_that_a_reader_would_conclude_stays_absent(text, lacks):
+    tape = parse(text)
+    assert lacks not in tape.columns
+    assert story(parse(format_tape(tape))) == story(tape)
+
+
 def column(tape, name):
     return [value if known else None for value, known in zip(tape.columns[name].tolist(), tape.knows(name), strict=True)]
 

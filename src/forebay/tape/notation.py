@@ -96,8 +96,14 @@ def _derived(tape: Tape) -> frozenset[str]:
         for name, values in tape.columns.items()
         if name != "device" and np.any(tape.knows(name) & ((values != LATE[name]) if name in LATE else True))
     ]
-    some = tape.uses is not None and bool(np.any(np.diff(tape.uses.offsets)[tape.knows("uses")]))
-    return derived_columns([Kind(kind) for kind in np.unique(tape.columns["kind"])], [*known, *(["uses"] if some else [])])
+    used = np.diff(tape.uses.offsets) > 0 if tape.uses is not None else np.zeros(len(tape), bool)
+    if tape.uses is not None:
+        used &= tape.knows("uses")
+    known += ["uses"] if used.any() else []
+    # What a reader concludes from other words (scope.py, Note [Unsaid]) is known to it.
+    known += ["size"] if used[tape.where(Kind.copy, Kind.memset)].any() else []
+    known += ["capture"] if len(tape.where(Kind.capture_begin)) else []
+    return derived_columns([Kind(kind) for kind in np.unique(tape.columns["kind"])], known)
 
 
 def _values(pairs: Iterable[tuple[str, object]]) -> list[str]:
