@@ -146,7 +146,11 @@ Status call_with_views(const nb::object& callable, std::span<const Use> uses, st
       memory.append(nb::cast(LentBytes{views[i], uses[i].size, uses[i].mode != Mode::read}));
     return nb::cast<bool>(callable(memory)) ? Status::ok : Status::launch_failed;
   } catch (nb::python_error& error) {
-    error.discard_as_unraisable(callable);
+    // An interrupt may come before the callable's first line: it is kept where the callable keeps its failures.
+    if (nb::hasattr(callable, "failed"))
+      callable.attr("failed")(error.value());
+    else
+      error.discard_as_unraisable(callable);
     return Status::launch_failed;
   }
 }
