@@ -112,8 +112,7 @@ class Actor {
     else if (what < 90 && alone_)
       order(stream, draw(kStreamCount));
     else
-      w_.driver.finish(
-          stream + 1, w_.driver.done(stream + 1) + draw(w_.driver.issued(stream + 1) - w_.driver.done(stream + 1) + 1));
+      w_.driver.finish_some(stream + 1, [this](std::uint64_t below) { return draw(below); });
   }
 
   // Few prompts, so that they meet.

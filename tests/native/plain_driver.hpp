@@ -33,6 +33,12 @@ class PlainDriver final : public Driver {
     finish_locked(stream, until);
     std::erase_if(waits_, [&](const Wait& w) { return done(w.to) >= w.at; });
   }
+  // As many of the stream's items as `draw` says; it gives a number below its argument.
+  template <class Draw>
+  void finish_some(std::uint64_t stream, Draw draw) {
+    const std::uint64_t before = done(stream);  // read first: others may finish more, and never more than is issued
+    finish(stream, before + draw(issued(stream) - before + 1));
+  }
   std::uint64_t used() const { return used_.load(); }
   std::uint64_t calls() const { return calls_.load(); }
 
