@@ -142,11 +142,9 @@ def machine() -> str:
 
 def main() -> None:
     over = threading.Event()
-    second = threading.Thread(target=over.wait)
-    second.start()
+    threading.Thread(target=over.wait, daemon=True).start()
     figures = {**native("pool"), **gauges_cost(), **from_python(), **replayed()}
     over.set()
-    second.join()
     result = {"date": datetime.date.today().isoformat(), "machine": machine(), **figures}
     text = json.dumps(result, indent=1)
     print(text)

@@ -126,6 +126,13 @@ def test_make_bench_runs_every_benchmark():
     assert [name for name in programs if not name.startswith("bench_")] == []
 
 
+@pytest.mark.parametrize("program", sorted((ROOT / "benchmarks/native").glob("*.cpp")), ids=lambda program: program.stem)
+def test_a_native_benchmark_compiles(program):
+    """Only its own file: a benchmark that nobody built would rot behind the code that it measures."""
+    words = ["c++", "-std=c++20", "-fsyntax-only", f"-I{ROOT / 'native'}", program]
+    assert subprocess.run(words, capture_output=True, text=True, timeout=300, check=False).stderr == ""
+
+
 def test_the_readme_shows_three_commands():
     assert len(readme_blocks()) == 3
 

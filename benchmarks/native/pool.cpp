@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <optional>
 #include <cstdlib>
 #include <span>
 #include <thread>
@@ -64,7 +65,7 @@ Beside beside(Plain plain, Other other) {
 // driver: what a recording costs that is not under way.
 void print_recording_off(SimDriver& driver, Domain& domain, std::uint64_t stream, StreamHandle handle) {
   TapedDriver taped(driver);
-  PoolRows rows(taped, 0, PoolFacts{});
+  PoolRows rows(taped, 0, PoolFacts{}, std::nullopt);
   PoolOptions listening;
   listening.tape = &rows;
   Pool plain(domain, {}), tapped(domain, listening);
