@@ -330,8 +330,9 @@ void bind_drivers(nb::module_& m) {
   nb::class_<TapedDriver, Driver>(m, "TapedDriver", nb::is_weak_referenceable(),
                                   "Writes the calls to the driver below to a recorder, while one is attached.")
       .def(nb::init<Driver&>(), nb::arg("next"), nb::keep_alive<1, 2>())
-      .def("attach", &TapedDriver::attach, nb::arg("recorder").none(), nb::keep_alive<1, 2>(), Open(),
-           "From now on rows go there; None: nowhere.")
+      .def("attach", &TapedDriver::attach, nb::arg("recorder").none(), nb::arg("mid_life") = false,
+           nb::keep_alive<1, 2>(), Open(),
+           "From now on rows go there; None: nowhere. `mid_life`: memory is held already, which a recorder is to know.")
       .def(
           "name_next_stream", [](TapedDriver&, std::string name) { TapedDriver::name_next_stream(std::move(name)); },
           nb::arg("name"), "What the tape calls the next stream that this thread makes.")

@@ -157,6 +157,7 @@ void bind_recorder(nb::module_& t) {
       .def("close", &Recorder::close, nb::call_guard<nb::gil_scoped_release>(), "Flush and end the file; idempotent.")
       .def_prop_ro("rows", &Recorder::rows, "Rows taken so far, define rows included.")
       .def_prop_ro("flushed", &Recorder::flushed, "Rows that the file holds.")
+      .def_prop_ro("mid_life", &Recorder::mid_life, "Whether rows tell of a device that held memory before they began.")
       .def_prop_ro("lost", &Recorder::lost, "Rows that no file holds: it failed, or was closed.")
       .def_prop_ro("error", &Recorder::error, "errno of the write that failed; 0 where none did.")
       .def("copy", &copy, "The rows in memory (with a file: those pending): columns, uses, known, define texts.");

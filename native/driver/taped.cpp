@@ -29,11 +29,12 @@ void TapedDriver::of_bytes(Row& row, Address address, std::uint64_t bytes) {
   row.known |= columns(Column::address, Column::size);
 }
 
-void TapedDriver::attach(Recorder* recorder) {
+void TapedDriver::attach(Recorder* recorder, bool mid_life) {
   const std::lock_guard hold(lock_);
   events_.clear(), frames_.clear(), streams_.clear();
   captures_.clear(), graphs_.clear(), executables_.clear();
   first_device_.reset();
+  mid_life_ = mid_life;
   attachment_.fetch_add(1, std::memory_order_acq_rel);
   recorder_.store(recorder, std::memory_order_release);
 }

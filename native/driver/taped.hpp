@@ -30,7 +30,8 @@ class TapedDriver final : public Driver {
   explicit TapedDriver(Driver& next) : next_(next) {}
 
   // From now on rows go there; null: nowhere. A recorder outlives the calls that were under way when it was replaced.
-  void attach(Recorder* recorder);
+  // `mid_life`: memory is held already, and the recorder is to know once a row tells of this driver's devices.
+  void attach(Recorder* recorder, bool mid_life = false);
   Recorder* recorder() const { return recorder_.load(std::memory_order_acquire); }
   // What the tape calls the next stream that this thread makes.
   static void name_next_stream(std::string name);
@@ -140,6 +141,7 @@ class TapedDriver final : public Driver {
   std::atomic<std::uint64_t> attachment_{0};
   std::mutex lock_;                                            // of what follows
   std::optional<std::int16_t> first_device_;                   // of this attachment, once a row needed it
+  bool mid_life_ = false;                                      // when it was attached
   Refs events_, frames_, streams_;                             // streams by the driver's id
   Refs captures_, graphs_, executables_;                       // captures by the watch's number
   std::map<StreamKey, std::uint64_t> ids_;                     // of streams

@@ -60,7 +60,10 @@ Result<std::uint64_t> TapedDriver::id_of(int device, StreamHandle stream) {
 }
 
 std::optional<std::int16_t> TapedDriver::number_of(Recorder& recorder, int device) {
-  if (!first_device_) first_device_ = recorder.devices(next_.device_count());
+  if (!first_device_) {
+    first_device_ = recorder.devices(next_.device_count());
+    if (mid_life_) recorder.note_mid_life();
+  }
   if (!first_device_) return std::nullopt;
   return static_cast<std::int16_t>(*first_device_ + device);
 }

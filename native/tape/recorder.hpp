@@ -95,6 +95,9 @@ class Recorder final : public Sink {
   // devices, which runs out (none) after 2^15 devices.
   std::uint32_t ref() { return refs_.fetch_add(1, std::memory_order_relaxed); }
   std::optional<std::int16_t> devices(int count);
+  // A device tells rows that held memory before: of that device the tape does not show the beginning.
+  void note_mid_life() { mid_life_.store(true, std::memory_order_relaxed); }
+  bool mid_life() const { return mid_life_.load(std::memory_order_relaxed); }
 
   void flush();  // what is pending goes to the file, now
   void close();  // flush, end the file; later rows are lost. Idempotent
@@ -126,6 +129,7 @@ class Recorder final : public Sink {
   bool open_ = true;
   std::atomic<std::uint32_t> refs_{0};
   int devices_ = 0;
+  std::atomic<bool> mid_life_{false};
 };
 
 }  // namespace forebay

@@ -315,10 +315,25 @@ def test_a_trim_is_a_flush_and_a_recording_of_the_beginning_says_so():
     assert Sees.BEGINNING in tape.sees
 
 
-def test_a_recording_entered_while_memory_is_held_is_not_of_the_beginning():
-    device = SimDevice("64MiB")
-    held = device.malloc(2**20)
-    with recording() as run:
-        SimDevice("64MiB")
-    assert Sees.BEGINNING not in run.tape.sees
+@pytest.mark.parametrize("to_a_file", [False, True])
+@pytest.mark.parametrize(("told", "begins"), [(False, True), (True, False)])
+def test_a_device_that_held_memory_before_hides_the_beginning_only_where_it_tells_rows(told, begins, to_a_file, tmp_path):
+    earlier = SimDevice("64MiB")
+    held = earlier.malloc(2**20)
+    path = tmp_path / "run.arrows" if to_a_file else None
+    with recording(path) as run:
+        if told:
+            earlier.malloc(2**20).free()
+        SimDevice("64MiB").malloc(2**20).free()
+    assert (Sees.BEGINNING in run.tape.sees) is begins
     held.free()
+
+
+def test_what_is_read_while_it_is_recorded_promises_no_more_than_it_shows_so_far():
+    earlier = SimDevice("64MiB")
+    held = earlier.malloc(2**20)
+    with recording() as run:
+        SimDevice("64MiB").malloc(2**20).free()
+        assert Sees.BEGINNING in run.tape.sees
+        held.free()
+        assert Sees.BEGINNING not in run.tape.sees

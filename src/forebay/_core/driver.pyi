@@ -360,8 +360,10 @@ class TapedDriver(Driver):
 
     def __init__(self, next: Driver) -> None: ...
 
-    def attach(self, recorder: forebay._core.tape.Recorder | None) -> None:
-        """From now on rows go there; None: nowhere."""
+    def attach(self, recorder: forebay._core.tape.Recorder | None, mid_life: bool = False) -> None:
+        """
+        From now on rows go there; None: nowhere. `mid_life`: memory is held already, which a recorder is to know.
+        """
 
     def name_next_stream(self, name: str) -> None:
         """What the tape calls the next stream that this thread makes."""

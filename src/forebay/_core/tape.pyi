@@ -217,6 +217,10 @@ class Recorder(Sink):
         """Rows that the file holds."""
 
     @property
+    def mid_life(self) -> bool:
+        """Whether rows tell of a device that held memory before they began."""
+
+    @property
     def lost(self) -> int:
         """Rows that no file holds: it failed, or was closed."""
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["own_files", "recording", "tape_when_recording"]
 
 # What a program on this runtime cannot hide, as long as it touches pinned memory through `Device.host_access`.
-# The beginning only where no device held memory when it was entered. Not every reclaim: of a block that no other stream used there is no
-# row.
+# The beginning only where no device of which it has rows held memory when it was entered. Not every reclaim: of a block that no other
+# stream used there is no row.
 _BLIND: Final = {Sees.RECLAIMS, Sees.SETTINGS, Sees.CAPACITY, Sees.BEGINNING}
 _SEES: Final = frozenset(Sees) - _BLIND
 # And beside a real device, where other libraries call the driver too and nobody knows when the device works.
@@ -70,7 +70,7 @@ class recording:
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         self.path = None if path is None else _path(path)
-        self.sees = _SEES  # what the tape will show, settled when the recording is entered
+        self.sees = _SEES  # what the tape will show whatever happens, settled when the recording is entered
         self._recorder: Recorder | None = None
 
     @property
@@ -87,14 +87,15 @@ class recording:
                 raise BadInput("a recording is under way already: leave it before entering another")
             if self._recorder is not None:
                 raise BadInput("this recording is over: make another one for more")
-            self.sees = _SEES if len(_shared) > 0 or any(map(_holds_memory, _drivers)) else _SEES | {Sees.BEGINNING}
+            held = {driver: len(_shared) > 0 or _holds_memory(driver) for driver in _drivers}
+            self.sees = _SEES if len(_shared) > 0 or any(held.values()) else _SEES | {Sees.BEGINNING}
             if len(_shared) > 0:
                 self.sees -= _BLIND_BESIDE_OTHERS
             self._recorder = _recorder(self.path, self.sees)
             _current = self
             note_callers(own_files())
-            for driver in _drivers:
-                driver.attach(self.recorder)
+            for driver, mid_life in held.items():
+                driver.attach(self.recorder, mid_life)
         self._regions = _Regions(self.recorder)
         add_sink(self._regions)
         return self
@@ -126,10 +127,14 @@ class recording:
         from forebay.tape.file import compact
 
         try:
-            compact(self.path, os.path.realpath(self.path))
+            compact(self.path, os.path.realpath(self.path), self._seen() - self.sees)
         except OSError as failed:
             why = f"{failed.strerror or failed}: it stays the stream that was recorded, whole and readable"
             raise BadInput(f"{self.path}: no room to close it: {why}; make room and `compact` it") from None
+
+    def _seen(self) -> frozenset[Sees]:
+        """What its rows show so far: the beginning too, where devices that held memory told nothing."""
+        return self.sees if len(_shared) > 0 or self.recorder.mid_life else self.sees | {Sees.BEGINNING}
 
     @property
     def tape(self) -> Tape:
@@ -142,7 +147,7 @@ class recording:
         columns, uses, known, texts = self.recorder.copy()
         columns = {"seq": np.zeros(len(known), "u8")} | columns  # before the first row there is none
         raw = Raw(Tape(columns, uses=None if uses is None else Uses(**uses), known=known), texts)
-        return join(list(settled(lambda: [raw], self.sees, _provenance())))
+        return join(list(settled(lambda: [raw], self._seen(), _provenance())))
 
 
 def _path(path: str | os.PathLike[str]) -> str:

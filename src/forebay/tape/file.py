@@ -76,9 +76,9 @@ def write(tape: Tape, path: str | os.PathLike[str]) -> None:
     _write(path, tape.check().chunks(_ROWS) if len(tape) else iter([tape]))
 
 
-def compact(recording: str | os.PathLike[str], path: str | os.PathLike[str]) -> None:
-    """A recording as a closed file, a batch at a time. Raises as `read` and `write` do."""
-    _write(path, (chunk for chunk in open_chunks(recording)))
+def compact(recording: str | os.PathLike[str], path: str | os.PathLike[str], more: frozenset[Sees] = frozenset()) -> None:
+    """A recording as a closed file, a batch at a time. `more` is what it turned out to see besides. Raises as `read` and `write` do."""
+    _write(path, (replace(chunk, sees=chunk.sees | more) for chunk in open_chunks(recording)))
 
 
 def _magic(place: Path | bytes) -> bytes:
