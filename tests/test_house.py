@@ -104,6 +104,23 @@ def test_every_name_that_a_text_sends_to_explain_is_there():
     assert [name for name in mentions_of_explain() if find(name).name != stem(name)] == []
 
 
+def test_every_decision_that_a_text_cites_is_there():
+    there = {path.name[:4] for path in (ROOT / "docs/decisions").glob("[0-9]*.md")}
+    texts = [
+        path for part in ("src", "native", "docs") for path in (ROOT / part).rglob("*") if path.suffix in (".py", ".hpp", ".cpp")
+    ]
+    cited = {(number, path.name) for path in texts for number in re.findall(r"docs/decisions/(\d{4})", path.read_text())}
+    assert {(number, name) for number, name in cited if number not in there} == set()
+
+
+def test_no_text_cites_a_document_that_is_not_in_the_repository():
+    texts = [path for part in ("src", "native", "docs", "changes") for path in (ROOT / part).rglob("*") if path.is_file()]
+    kept = [path for path in texts if path.suffix in {".py", ".hpp", ".cpp", ".md"} and "/src/forebay/_core" not in str(path)]
+    assert [
+        path.name for path in kept if re.search(r"DESIGN('s|,)? (section|statement|gauges|\")", path.read_text(encoding="utf-8"))
+    ] == []
+
+
 def test_every_gauge_of_the_design_can_be_explained():
     names = (
         "reserved allocated requested active pending cached releasable stranded largest_free largest_free_after_waits "

@@ -2,9 +2,10 @@
 them, a test holds them fresh. What they say stands in docstrings and tables of the package.
 """
 
+import functools
 import inspect
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from itertools import groupby
 from pathlib import Path
@@ -14,7 +15,8 @@ import click
 import forebay
 from forebay.calls import CALLS, Call
 from forebay.cli import COMMANDS
-from forebay.report.json import OUTPUTS, schema_of
+from forebay.report.json import OUTPUTS
+from forebay.report.schema import schema_of
 from forebay.report.terms import terms
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -98,12 +100,49 @@ def terms_page() -> str:
 
 
 def api_page() -> str:
-    """The names of the front door with the first paragraph of each."""
+    """The names of the front door: how each is called, what it says of itself, and what it can be asked for."""
     parts = ["# The front door\n\n`import forebay` gives these names; each is loaded when it is first used.\n"]
     for name in forebay.__all__:
-        text = inspect.getdoc(getattr(forebay, name)) or ""
-        parts.append(f"## forebay.{name}\n\n{text.partition(chr(10) * 2)[0]}\n")
+        thing = getattr(forebay, name)
+        parts.append(f"## forebay.{name}\n\n```python\n{name}{signature_of(thing)}\n```\n\n{prose(thing)}\n")
+        if inspect.isclass(thing) and (rows := list(member_rows(thing))):
+            parts.append(table(["member", "what it does"], rows))
     return "\n".join(parts)
+
+
+def prose(thing: object) -> str:
+    """A docstring without its examples, which are tested where they stand."""
+    return (inspect.getdoc(thing) or "").partition(">>>")[0].strip()
+
+
+def signature_of(thing: Callable[..., object]) -> str:
+    """How it is called, `self` left out; annotations as they are written."""
+    found = inspect.signature(thing)
+    told = [p.replace(annotation=Written(p.annotation)) for p in found.parameters.values() if p.name != "self"]
+    gives = found.empty if inspect.isclass(thing) else Written(found.return_annotation)
+    return str(found.replace(parameters=told, return_annotation=gives))
+
+
+class Written(str):
+    """An annotation that shows itself without quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def member_rows(thing: type) -> Iterator[tuple[str, str]]:
+    """The public members of a class that say what they do, in alphabetical order: its methods and its figures."""
+    for name, member in inspect.getmembers_static(thing):
+        if name.startswith("_"):
+            continue
+        if isinstance(member, property | functools.cached_property):
+            told = prose(member.fget if isinstance(member, property) else member.func)
+            yield f"`{name}`", told
+        elif inspect.isfunction(member) or isinstance(member, staticmethod | classmethod):
+            plain = member if inspect.isfunction(member) else member.__func__
+            yield f"`{name}{signature_of(getattr(thing, name))}`", prose(plain)
 
 
 def generated() -> dict[Path, str]:

@@ -207,7 +207,8 @@ void bind_replay(nb::module_& m) {
       .value("alloc", Move::alloc)
       .value("free", Move::free)
       .value("lend", Move::lend)
-      .value("let_go", Move::let_go);
+      .value("let_go", Move::let_go)
+      .value("trim", Move::trim);
   nb::class_<Outcome>(m, "Outcome", "What a history took from its pools. Bytes; events count from 0.")
       .def_ro("events", &Outcome::events)
       .def_ro("peak_reserved", &Outcome::peak_reserved)
@@ -232,16 +233,19 @@ void bind_replay(nb::module_& m) {
       .def(
           "__init__",
           [](Replay* self, Driver& driver, int device, const std::vector<std::optional<std::uint64_t>>& limits,
-             const std::vector<std::uint64_t>& buckets, GrowBy growth) {
+             const std::vector<std::uint64_t>& buckets, GrowBy growth, const std::vector<GrowBy>& growths,
+             const std::vector<bool>& keeps) {
             std::vector<PoolOptions> pools;
             for (std::size_t i = 0; i < limits.size(); ++i)
               pools.push_back(options_of(std::to_string(i), static_cast<std::uint32_t>(i), limits[i], buckets,
-                                         10'000'000'000, true, nullptr, Space::device, growth));
+                                         10'000'000'000, i >= keeps.size() || !keeps[i], nullptr, Space::device,
+                                         i < growths.size() ? growths[i] : growth));
             new (self) Replay(driver, device, std::move(pools));
           },
           "driver"_a, "device"_a, "limits"_a = std::vector<std::optional<std::uint64_t>>(1),
-          "buckets"_a = std::vector<std::uint64_t>{}, "growth"_a = GrowBy::segments, nb::keep_alive<1, 2>(),
-          "One pool a limit (bytes, or None).")
+          "buckets"_a = std::vector<std::uint64_t>{}, "growth"_a = GrowBy::segments,
+          "growths"_a = std::vector<GrowBy>{}, "keeps"_a = std::vector<bool>{}, nb::keep_alive<1, 2>(),
+          "One pool a limit (bytes, or None); `growths` are the pools' own, and one that keeps shares no idle memory.")
       .def(
           "feed",
           [](Replay& r, Given<std::uint8_t> move, Given<std::uint64_t> address, Given<std::uint64_t> bytes,

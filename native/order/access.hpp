@@ -1,4 +1,4 @@
-// access: one touch of some bytes, and which touches conflict (DESIGN statements 6 and 7). Where they are kept is
+// access: one touch of some bytes, and which touches conflict (0165, statements 6 and 7). Where they are kept is
 // memory.hpp's.
 #pragma once
 

@@ -1,4 +1,4 @@
-// captures: rows that are nodes of a graph, not work (DESIGN statement 9). The DAG of each capture is checked once;
+// captures: rows that are nodes of a graph, not work (0165, statement 9). The DAG of each capture is checked once;
 // what its launches touch is the union of what its nodes touch.
 #pragma once
 

@@ -1,4 +1,4 @@
-// engine: the races of a tape, found while its chunks pass (DESIGN section 2; docs/decisions/0050 to 0053). Which edges
+// engine: the races of a tape, found while its chunks pass (docs/decisions/0165, 0050 to 0053). Which edges
 // are needed is needed.hpp's. See DESIGN.md beside this file.
 #pragma once
 

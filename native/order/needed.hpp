@@ -1,4 +1,4 @@
-// needed: which waits and syncs of a tape hold up a conflicting pair, and which could go (DESIGN statement 8). Taken
+// needed: which waits and syncs of a tape hold up a conflicting pair, and which could go (0165, statement 8). Taken
 // over a whole tape, since an edge may be needed by its last row.
 #pragma once
 

@@ -1,4 +1,4 @@
-// program: a walk over the rows of a tape, telling each to the order and to the memory (DESIGN statements 3, 5, 6, 9).
+// program: a walk over the rows of a tape, telling each to the order and to the memory (0165, statements 3, 5, 6, 9).
 // Clocks are the Order's, bytes the Spaces', verdicts the Judge's.
 #pragma once
 

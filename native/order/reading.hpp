@@ -1,4 +1,4 @@
-// reading: vector clocks under one way of reading the tape (DESIGN statements 1 to 4). What the rows of a tape are is
+// reading: vector clocks under one way of reading the tape (0165, statements 1 to 4). What the rows of a tape are is
 // program.hpp's; which bytes they touch is memory.hpp's.
 #pragma once
 

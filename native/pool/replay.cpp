@@ -29,6 +29,10 @@ void Replay::feed(const Moves& moves) {
       case Move::lend:
         lend(moves.address[i], stream(moves.stream[i]));
         break;
+      case Move::trim:
+        pools_.at(moves.pool[i])->trim();
+        grown();
+        break;
       case Move::let_go:
         if (const auto found = blocks_.find(moves.address[i]); found != blocks_.end()) let_go(found->second);
         break;

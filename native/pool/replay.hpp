@@ -13,11 +13,11 @@
 
 namespace forebay {
 
-enum class Move : std::uint8_t { alloc, free, lend, let_go };
+enum class Move : std::uint8_t { alloc, free, lend, let_go, trim };
 
 // One chunk of a history, a column a field. `address` is the history's own name of a block, `bytes` its request (of
 // allocs); frees stand where the block was reusable. Where the program let go of it earlier, a let_go stands there: the
-// pool is told nothing, but from there on the block is active and no longer allocated.
+// pool is told nothing, but from there on the block is active and no longer allocated. A trim is of a pool.
 struct Moves {
   std::span<const std::uint8_t> move;
   std::span<const std::uint64_t> address, bytes;

@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
-__all__ = ["Certainty", "Finding", "Severity", "Site"]
+__all__ = ["Bytes", "Certainty", "Count", "Figures", "Finding", "Severity", "Site"]
 
 Severity = Literal["error", "warning"]
 Certainty = Literal["certain", "possible"]
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Bytes = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Site(msgspec.Struct, frozen=True):
@@ -21,6 +23,18 @@ class Site(msgspec.Struct, frozen=True):
     file: str
     line: int
     function: str
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What the findings of one name say in figures: a class a rule or incident, whose fields are all that their `evidence` can hold.
+
+    None is not known, and left out. The shipped JSON Schemas are made of these classes.
+    """
+
+    def told(self) -> dict[str, Any]:
+        """The figures as they stand in `evidence`."""
+        told: dict[str, Any] = msgspec.to_builtins(self)
+        return told
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +67,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         certainty: Certainty,
         remedy: str,
         about: Iterable[str] = (),
-        evidence: dict[str, Any] | None = None,
+        evidence: Figures | dict[str, Any] | None = None,
         events: Iterable[int] = (),
         sites: Iterable[Site] = (),
         prevents: str | None = None,
@@ -70,7 +84,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
             severity=severity,
             certainty=certainty,
             message=message,
-            evidence=evidence or {},
+            evidence=evidence.told() if isinstance(evidence, Figures) else evidence or {},
             events=list(events),
             sites=where,
             remedy=remedy,

@@ -1,6 +1,8 @@
 """`forebay check`: exit status, text and JSON."""
 
+import io
 import json
+import sys
 
 import jsonschema
 import pytest
@@ -53,6 +55,12 @@ def test_the_json_is_as_its_schema_says(checked):
     report = json.loads(out)
     jsonschema.validate(report, shipped("report"))
     assert (status, [finding["name"] for finding in report["findings"]]) == (1, ["unordered-access"])
+
+
+def test_a_run_may_come_on_standard_input(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(RACE.encode())))
+    assert run(["check", "-", "--format", "json"]) == 1
+    assert [finding["name"] for finding in json.loads(capsys.readouterr().out)["findings"]] == ["unordered-access"]
 
 
 def test_a_file_that_is_none_is_one_line_and_status_2(tmp_path, capsys):

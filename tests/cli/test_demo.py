@@ -47,6 +47,17 @@ def test_a_broken_rule_is_told_and_ends_with_one(tmp_path):
     assert "with missing-wait broken on purpose: tokens that differ from the reference's" in result.output
 
 
+@pytest.mark.parametrize(
+    ("hold", "says"),
+    [("zzz#99", "none has that name"), ("sample#9999", "there were "), ("smaple#0", "there are sample")],
+)
+def test_a_schedule_that_holds_what_never_runs_is_refused(hold, says, tmp_path):
+    result = CliRunner().invoke(command, ["--out", str(tmp_path), "--requests", "4", "--schedule", f"hold {hold}"])
+    assert isinstance(result.exception, BadInput)
+    assert f"--schedule: {hold} never ran in the first seed" in str(result.exception)
+    assert says in str(result.exception)
+
+
 @pytest.fixture
 def one_seed(monkeypatch):
     monkeypatch.setattr(demo, "SEEDS", 1)

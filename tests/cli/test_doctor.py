@@ -98,7 +98,16 @@ def test_a_log_without_a_failure_is_one_line_and_status_2(text, monkeypatch, cap
     say(monkeypatch, text)
     status, out, err = doctor(capsys, "-")
     assert (status, out, err.count("\n")) == (2, "", 1)
-    assert "no out-of-memory error and no broken capture" in err
+    assert err.startswith("forebay: -: looks like ")
+
+
+@pytest.mark.parametrize("path", ILL, ids=lambda path: path.name)
+def test_what_comes_on_standard_input_is_judged_and_priced_like_a_file(path, monkeypatch, capsys):
+    _, named = answer(capsys, path)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+    status, piped = answer(capsys, "-")
+    assert (status, piped["findings"]) == (1, named["findings"])
+    assert piped["findings"][0]["evidence"]["remedies"]
 
 
 def test_a_file_that_cannot_be_used_is_one_line_and_status_2(tmp_path, capsys):

@@ -6,6 +6,8 @@ import pytest
 from forebay import cli
 from forebay._core.tape import Kind
 from forebay.calls import CALLS
+from forebay.contract import RULES
+from forebay.demo.faults import FAULTS
 from forebay.errors import BadInput
 from forebay.gauges import GAUGES, LEDGER
 from forebay.report.json import shipped
@@ -35,6 +37,16 @@ def test_a_name_of_two_groups_is_explained_in_both():
     assert term.group == "gauge, column"
     assert "As a gauge: what was asked for of the live blocks." in term.text
     assert "As a column: bytes that the program asked for." in term.text
+
+
+def test_every_incident_that_a_rule_prevents_or_the_demo_plants_can_be_explained():
+    for name in {rule.prevents for rule in RULES.values()} | {fault.incident for fault in FAULTS.values()}:
+        assert find(name).text
+    for fault in FAULTS.values():
+        assert fault.rule is None or find(fault.rule).group.startswith("rule")
+    assert (
+        "`forebay check` finds it, by the rules unordered-free and unordered-access" in find("cross-stream-use-after-free").text
+    )
 
 
 def test_every_kind_has_a_meaning_of_its_own():

@@ -4,19 +4,22 @@ import jsonschema
 import msgspec
 import pytest
 
+from forebay.contract import RULES
+from forebay.doctor import INCIDENTS
 from forebay.finding import Finding, Site
-from forebay.report.json import OUTPUTS, Report, encode, schema_of, shipped
+from forebay.report.json import OUTPUTS, Report, encode, shipped
+from forebay.report.schema import evidence_of, schema_of
 
 
 def report():
     finding = Finding.of(
-        "hidden-sync",
-        "waited",
+        "needless-edge",
+        "orders nothing",
         severity="warning",
-        certainty="possible",
-        remedy="wait later",
+        certainty="certain",
+        remedy="remove it",
         sites=[Site("a.py", 1, "f")],
-        evidence={"wait_ns": 4},
+        evidence=evidence_of()["needless-edge"](rows=2, orderings=3, times=1),
     )
     return Report(source={"file": "a.pickle"}, findings=[finding], gauges={"reserved": 4, "largest_free": None})
 
@@ -35,6 +38,32 @@ def test_an_output_is_valid_and_comes_back():
     text = encode(report())
     jsonschema.validate(json.loads(text), shipped("report"))
     assert msgspec.json.decode(text, type=Report) == report()
+
+
+@pytest.mark.parametrize(
+    ("name", "evidence"),
+    [
+        ("needless-edge", {"rows": 2}),  # one figure lacks
+        ("needless-edge", {"rows": -2, "orderings": 3}),
+        ("needless-edge", {"rows": 2, "orderings": 3, "request_bytes": 1}),  # another's
+        ("capacity-oom", {"request_bytes": "many"}),
+        ("capacity-oom", {"remedies": [{"name": "none"}]}),
+        ("no-such-incident", {}),
+    ],
+)
+def test_evidence_that_its_name_does_not_have_is_refused(name, evidence):
+    output = json.loads(encode(report()))
+    output["findings"][0] |= {"name": name, "evidence": evidence}
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(output, shipped("report"))
+
+
+def test_every_rule_and_incident_has_a_schema_of_its_evidence_that_says_what_it_is():
+    definitions = shipped("doctor")["$defs"]
+    assert len(evidence_of()) == len(RULES) + len(INCIDENTS)
+    for name in evidence_of():
+        assert definitions[f"evidence.{name}"]["description"]
+        assert definitions[f"evidence.{name}"]["additionalProperties"] is False
 
 
 @pytest.mark.parametrize(

@@ -311,6 +311,8 @@ class Move(enum.IntEnum):
 
     let_go = 3
 
+    trim = 4
+
 class Outcome:
     """What a history took from its pools. Bytes; events count from 0."""
 
@@ -368,8 +370,10 @@ class Outcome:
 class Replay:
     """A history through pools of its own on a driver, chunk by chunk."""
 
-    def __init__(self, driver: forebay._core.driver.Driver, device: int, limits: Sequence[int | None] = [None], buckets: Sequence[int] = [], growth: GrowBy = GrowBy.segments) -> None:
-        """One pool a limit (bytes, or None)."""
+    def __init__(self, driver: forebay._core.driver.Driver, device: int, limits: Sequence[int | None] = [None], buckets: Sequence[int] = [], growth: GrowBy = GrowBy.segments, growths: Sequence[GrowBy] = [], keeps: Sequence[bool] = []) -> None:
+        """
+        One pool a limit (bytes, or None); `growths` are the pools' own, and one that keeps shares no idle memory.
+        """
 
     def feed(self, move: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], address: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], bytes: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], stream: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], pool: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
+from forebay.cli.artifact import opened
 from forebay.cli.formats import format_option, show
 from forebay.contract import RULES, Contract, Verdict, check, read_contract
 from forebay.contract.order_draft import draft, written
 from forebay.errors import BadInput
 from forebay.finding import Finding
 from forebay.report.json import Blind, Report
-from forebay.sources import open_artifact
 
 
 @click.command("check")
@@ -45,7 +45,7 @@ def command(
         _write_order(artifacts, out)
         return
     contract = read_contract(promised) if promised is not None else Contract()
-    verdicts = [check(open_artifact(artifact), contract) for artifact in artifacts]
+    verdicts = [check(opened(artifact), contract) for artifact in artifacts]
     report = _report(artifacts, verdicts)
     show(report, style, _print)
     if not allow_blind:
@@ -66,7 +66,7 @@ def _order_only(context: click.Context) -> None:
 def _write_order(artifacts: tuple[str, ...], out: str | None) -> None:
     if len(artifacts) != 1:
         raise click.UsageError(f"--write-order takes one run, not {len(artifacts)}")
-    tape, rule = open_artifact(artifacts[0]), RULES["order"]
+    tape, rule = opened(artifacts[0]), RULES["order"]
     if missing := rule.needs - tape.sees:
         raise BadInput(
             f"{artifacts[0]}: does not show {', '.join(sorted(missing))}, so no order can be read from it; {rule.advice}"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 import click
+import numpy as np
 
 from forebay.cli.progress import progress
 from forebay.demo.engine import Engine
@@ -15,6 +17,9 @@ from forebay.demo.server import WARM_UP, Served, serve
 from forebay.demo.shown import REQUESTS, shown
 from forebay.errors import BadInput
 from forebay.runtime import Schedule, recording
+from forebay.runtime.schedule import WorkName
+from forebay.sources import open_artifact
+from forebay.tape import Kind, Tape
 from forebay.units import duration, size
 
 SEEDS = 5
@@ -41,6 +46,8 @@ def command(out: Path, seed: int, requests: int, schedule: str | None, fault: st
     out.mkdir(parents=True, exist_ok=True)
     run = partial(serve, requests=requests, schedule=order)
     runs = _runs(range(seed, seed + SEEDS), tape, partial(run, engine=planted.engine if planted else Engine))
+    if order is not None and order.held:
+        _refuse_idle_holds(order.held, open_artifact(tape))
     first = runs[0]
     click.echo(
         f"{'seed':>6}  {'tokens':>6}  {'steps':>5}  {'virtual time':>12}  {'tokens/s':>8}  {'shared':>6}  driver calls  reference"
@@ -63,6 +70,21 @@ def _schedule(line: str | None) -> Schedule | None:
         return None if line is None else Schedule.parse(line)
     except BadInput as error:
         raise BadInput(f"--schedule: {error}") from None
+
+
+def _refuse_idle_holds(held: Sequence[WorkName], tape: Tape) -> None:
+    """Raises BadInput for a work item that was to be held and never was: such a schedule changes nothing."""
+    names = tape.columns["name"][tape.where(Kind.launch)]
+    ran = {tape.sides.strings[int(name)]: int(count) for name, count in zip(*np.unique(names, return_counts=True), strict=True)}
+    ran |= dict.fromkeys(("copy", "upload", "download"), len(tape.where(Kind.copy)))
+    for item in held:
+        if item.nth < ran.get(item.name, 0):
+            continue
+        near = ", ".join(difflib.get_close_matches(item.name, ran, 3, 0.4) or sorted(ran)[:3])
+        there = (
+            f"there were {ran[item.name]:,}, counted from 0" if ran.get(item.name) else f"none has that name; there are {near}"
+        )
+        raise BadInput(f"--schedule: {item} never ran in the first seed, so nothing held it back: {there}")
 
 
 def _runs(seeds: Sequence[int], tape: Path, run: Callable[..., Served]) -> list[Served]:

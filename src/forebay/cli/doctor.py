@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from forebay.cli.artifact import STDIN, opened
 from forebay.cli.formats import format_option, show
 from forebay.cli.progress import progress
 from forebay.doctor import Examined, examined, gravest, is_priced, odd_one, trends, with_remedies
@@ -21,13 +21,12 @@ from forebay.errors import BadInput
 from forebay.report.doctor_text import doctor
 from forebay.report.json import Blind, Doctor
 from forebay.report.machine_text import machine as machine_text
-from forebay.sources import log_text, nvml, open_artifact
+from forebay.sources import nvml, open_artifact
 from forebay.tape import Tape
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-_MOST_LOG: Final = 64 << 20  # bytes of a log that are read from standard input
 _FEW: Final = 3  # artifacts that are read by this process alone
 
 
@@ -36,7 +35,7 @@ _FEW: Final = 3  # artifacts that are read by this process alone
 @format_option
 @click.pass_context
 def command(context: click.Context, artifacts: tuple[str, ...], style: str) -> None:
-    """The incident that each ARTIFACT shows: a memory snapshot, a recording, a log, a folder of them; `-` reads a log's text.
+    """The incident that each ARTIFACT shows: a memory snapshot, a recording, a log, a folder of them; `-` reads standard input.
 
     Without ARTIFACT: this machine's GPUs, who has their memory, and what there is to look with.
     """
@@ -44,10 +43,11 @@ def command(context: click.Context, artifacts: tuple[str, ...], style: str) -> N
         _machine(style)
         return
     named, inside = _files(artifacts)
+    piped = opened(STDIN) if STDIN in named else None  # comes once, and is looked at twice
     with progress(f"reading {len(named) + len(inside)} artifacts") as advance:
-        each, unread = _read(named, inside, advance)
+        each, unread = _read(named, inside, piped, advance)
     odd = odd_one(each)
-    each = [_priced(one) if one is odd else one for one in each]
+    each = [_priced(one, piped) if one is odd else one for one in each]
     show(_output(each, unread), style, lambda _: _say(doctor(each, unread)))
     if any(f.severity == "error" and f.certainty == "certain" for one in each for f in one.diagnosis.findings):
         context.exit(1)
@@ -87,19 +87,8 @@ def _files(artifacts: Sequence[str]) -> tuple[list[str], list[str]]:
     return named, inside
 
 
-def _opened(name: str) -> Tape:
-    if name != "-":
-        return open_artifact(name)
-    if sys.stdin is None:
-        raise BadInput("-: standard input is closed: hand over a log's text there, or the name of its file")
-    try:
-        return log_text.read(sys.stdin.buffer.read(_MOST_LOG))
-    except BadInput as error:
-        raise BadInput(f"-: {error}") from None
-
-
 def _examined(name: str) -> Examined:
-    return examined(name, _opened(name))
+    return examined(name, open_artifact(name))
 
 
 def _attempted(name: str) -> Examined | str:
@@ -109,13 +98,15 @@ def _attempted(name: str) -> Examined | str:
         return str(error)
 
 
-def _read(named: Sequence[str], inside: Sequence[str], advance: Callable[[float], None]) -> tuple[list[Examined], list[str]]:
+def _read(
+    named: Sequence[str], inside: Sequence[str], piped: Tape | None, advance: Callable[[float], None]
+) -> tuple[list[Examined], list[str]]:
     """All that could be read, and why what else lies in the folders could not. Raises BadInput for a file that was named itself."""
     each: list[Examined] = []
     unread: list[str] = []
     total = len(named) + len(inside)
     for done, name in enumerate(named, 1):
-        each.append(_examined(name))
+        each.append(_examined(name) if piped is None or name != STDIN else examined(name, piped))
         advance(done / total)
     for done, found in enumerate(_in_parallel(inside), 1):
         if isinstance(found, str):
@@ -136,11 +127,12 @@ def _in_parallel(names: Sequence[str]) -> Iterator[Examined | str]:
         yield from pool.map(_attempted, names, chunksize=max(1, len(names) // (4 * (os.cpu_count() or 1))))
 
 
-def _priced(one: Examined) -> Examined:
+def _priced(one: Examined, piped: Tape | None) -> Examined:
     """The same with what would have helped, from its history."""
-    if one.name == "-" or not is_priced(one.diagnosis):
+    if not is_priced(one.diagnosis):
         return one
-    return replace(one, diagnosis=with_remedies(one.diagnosis, open_artifact(one.name)))
+    tape = piped if piped is not None and one.name == STDIN else open_artifact(one.name)
+    return replace(one, diagnosis=with_remedies(one.diagnosis, tape))
 
 
 def _output(each: Sequence[Examined], unread: Sequence[str]) -> Doctor:

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import click
 
+from forebay.cli.artifact import opened
 from forebay.cli.progress import progress
 from forebay.errors import BadInput
-from forebay.sources import open_artifact
 from forebay.tape import Tape, format_lines
 
 _LINES = 4096  # written at a time
@@ -33,7 +33,7 @@ def command(artifact: str, style: str, rows: str | None, output: str | None) -> 
     if style == "arrow" and output is None:
         raise click.UsageError("--as arrow writes a file: name it with -o FILE.arrow.")
     with progress(f"reading {artifact}"):
-        tape = open_artifact(artifact)
+        tape = opened(artifact)
     span = None if rows is None else _span(rows, len(tape))
     if style == "arrow":
         _write_arrow(tape if span is None else tape[span.start : span.stop], str(output))

@@ -10,27 +10,33 @@ from typing import Any
 
 import click
 
+from forebay.cli.artifact import opened
 from forebay.cli.formats import format_option, show
 from forebay.cli.progress import progress
 from forebay.errors import BadInput
 from forebay.report import text
 from forebay.report.json import Calibration, Row, Spread, WhatIf
-from forebay.sources import open_artifact
 from forebay.sources.heap_state import HeapState
 from forebay.sources.torch_snapshot import event_of
 from forebay.tape import Tape
 from forebay.units import parse_size, size
+from forebay.views.pool_memory import pool_memory
 from forebay.views.walkback import walkback
 from forebay.whatif import pytorch_policy
+from forebay.whatif.advice import advice
 from forebay.whatif.calibrate import calibrate
 from forebay.whatif.forebay_policy import Need, through_our_pool
 from forebay.whatif.history import History, histories
+from forebay.whatif.own_history import is_own
+from forebay.whatif.own_policy import UNTRIMMED, OwnTable, own_table
 from forebay.whatif.recorded import Recorded, recorded
 from forebay.whatif.settings import apply
 from forebay.whatif.steps import devices
 from forebay.whatif.table import Asked, Table, pytorch_table
 
 _OURS = "forebay"
+_COMPARED = ("none", "expandable_segments:True")  # of PyTorch's settings, for a history that is not PyTorch's
+_NOTHING = "Nothing here helps by more than what is open."
 _SERVED = "; it serves the request that was refused"
 _MOVED = "; idle frames are unmapped where they lie and mapped where the request goes"
 _MOST_CAP = 1 << 50  # bytes: more than any device has
@@ -58,10 +64,13 @@ def _buckets(_: click.Context, __: click.Parameter, written: str | None) -> int 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What was found: PyTorch's table where its policy was asked for, our row where ours was."""
+    """What was found: PyTorch's table where its policy was asked for, our row where ours was, of a tape of our own runtime how its pools
+    would have done under other settings. `tape` are the rows that were replayed."""
 
+    tape: Tape
     table: Table | None
     ours: Row | None
+    own: OwnTable | None
     figures: Recorded
     seconds: float
 
@@ -94,22 +103,37 @@ def command(
     asked = Asked(cap=cap, buckets=0, segregate=("auto",)) if everything else Asked(theirs, cap, buckets, segregate)
     wanted = not settings or bool(theirs) or buckets is not None or bool(segregate)
     with progress(f"reading {snapshot}"):
-        tape = open_artifact(snapshot)
+        tape = opened(snapshot)
     try:
         answer = _answer(tape, asked if wanted else None, cap, ours=not settings or _OURS in settings)
     except BadInput as error:
         raise BadInput(f"{snapshot}: {error}") from None
-    show(_output(snapshot, tape, answer), style, _print)
+    show(_output(snapshot, answer), style, _print)
 
 
 def _answer(tape: Tape, asked: Asked | None, cap: int | None, *, ours: bool) -> _Answer:
+    if is_own(tape):
+        return _own_answer(tape, asked, cap, ours=ours)
     before = walkback(tape).state
     each, figures = histories(tape, before), Recorded.together(recorded(tape).values())
     start = time.perf_counter()
     with progress(f"replaying {_events(tape):,} events") as advance:
         table = pytorch_table(tape, asked, before, lambda done, total: advance(done / total)) if asked is not None else None
         row = _our_row(tape, each, _limit(tape, before, cap, table), figures) if ours else None
-    return _Answer(table, row, figures, time.perf_counter() - start)
+    return _Answer(tape, table, row, None, figures, time.perf_counter() - start)
+
+
+def _own_answer(tape: Tape, asked: Asked | None, cap: int | None, *, ours: bool) -> _Answer:
+    """Of a tape of our own runtime: PyTorch's policy for comparison, then its own pools under other settings."""
+    memory, start = pool_memory(tape), time.perf_counter()
+    before, figures = walkback(memory).state, Recorded.together(recorded(memory).values())
+    own = own_table(tape, cap) if ours else None
+    limit = own.recorded.cap_bytes if own is not None and cap is None else cap
+    if asked is not None and not asked.settings and asked.segregate == ("auto",):
+        asked = Asked(settings=_COMPARED, cap=limit)
+    with progress(f"replaying {len(memory):,} events") as advance:
+        table = pytorch_table(memory, asked, before, lambda done, total: advance(done / total)) if asked is not None else None
+    return _Answer(memory, table, None, own, figures, time.perf_counter() - start)
 
 
 def _limit(tape: Tape, before: HeapState, cap: int | None, table: Table | None) -> int | None:
@@ -137,6 +161,11 @@ def _events(tape: Tape) -> int:
     return sum(tape.provenance["events"]) if "events" in tape.provenance else len(tape)
 
 
+def _event(tape: Tape, row: int | None) -> int | None:
+    """A row as the artifact itself counts."""
+    return None if row is None else int(tape.picked[row]) if tape.picked is not None else event_of(tape, row)
+
+
 def _row(tape: Tape, need: Need, cap: int | None, how: str, *, tried: bool) -> Row:
     return Row(
         policy="forebay",
@@ -147,7 +176,7 @@ def _row(tape: Tape, need: Need, cap: int | None, how: str, *, tried: bool) -> R
         peak_active_bytes=need.peak_active_bytes,
         largest_free_bytes=need.largest_free_bytes,
         oom=need.ooms > 0 if tried or need.ooms else None,
-        oom_event=None if need.oom_row is None else event_of(tape, need.oom_row),
+        oom_event=_event(tape, need.oom_row),
         driver_allocs=need.driver_allocs,
         driver_frees=need.driver_frees,
         spread=Spread(lo=need.peak_reserved_bytes, hi=need.peak_reserved_bytes),
@@ -165,7 +194,7 @@ def _their_row(tape: Tape, row: pytorch_policy.Row) -> Row:
         peak_active_bytes=row.peak_active_bytes,
         largest_free_bytes=row.largest_free_bytes,
         oom=row.oom if row.oom or row.tried else None,
-        oom_event=None if row.oom_event is None else event_of(tape, row.oom_event),
+        oom_event=_event(tape, row.oom_event),
         driver_allocs=row.driver_allocs,
         driver_frees=row.driver_frees,
         spread=Spread(lo=row.spread_low, hi=row.spread_high),
@@ -173,9 +202,12 @@ def _their_row(tape: Tape, row: pytorch_policy.Row) -> Row:
     )
 
 
-def _calibration(tape: Tape, table: Table) -> Calibration:
-    row = table.first_divergence
-    return Calibration(exact=table.exact, first_divergence=None if row is None else event_of(tape, row))
+def _calibration(answer: _Answer) -> Calibration | None:
+    if answer.own is not None:
+        return Calibration(exact=answer.own.exact, first_divergence=None)
+    if answer.table is None:
+        return None
+    return Calibration(exact=answer.table.exact, first_divergence=_event(answer.tape, answer.table.first_divergence))
 
 
 def _recorded(answer: _Answer) -> dict[str, Any]:
@@ -185,40 +217,52 @@ def _recorded(answer: _Answer) -> dict[str, Any]:
     return told
 
 
-def _output(snapshot: str, tape: Tape, answer: _Answer) -> WhatIf:
-    told, table = tape.provenance, answer.table
+def _output(snapshot: str, answer: _Answer) -> WhatIf:
+    tape, told, table, own = answer.tape, answer.tape.provenance, answer.table, answer.own
     rows = [_their_row(tape, row) for row in table.rows] if table is not None else []
+    rows += [_their_row(tape, row) for row in own.rows] if own is not None else []
     return WhatIf(
         source={"file": snapshot, "format": told.get("format"), "settings": told.get("settings"), "misfits": told.get("misfits")},
         events=_events(tape),
         seconds=answer.seconds,
-        calibration=_calibration(tape, table) if table is not None else None,
+        calibration=_calibration(answer),
         recorded=_recorded(answer),
         rows=[*rows, *([answer.ours] if answer.ours is not None else [])],
         lower_bound_bytes=answer.figures.peak_requested_bytes,
-        advice=[*(table.advice if table is not None else ()), *_advice(tape, answer)],
+        advice=list(_own_advice(own, answer.figures) if own is not None else _advice(answer)),
     )
 
 
-def _advice(tape: Tape, answer: _Answer) -> Iterator[str]:
-    table, figures = answer.table, answer.figures
+def _own_advice(own: OwnTable, figures: Recorded) -> Iterator[str]:
+    """What of its pools' settings a program on our own runtime should change."""
+    good = advice(own.rows, own.recorded, exact=True)
+    yield from good
+    if not good:
+        yield "No row of its own pools serves the request that was refused." if figures.ooms else _NOTHING
+    for row in own.rows:
+        calls = row.driver_allocs + row.driver_frees
+        if row.settings == UNTRIMMED and not row.oom and calls < own.recorded.driver_allocs + own.recorded.driver_frees:
+            yield f"{row.settings}: {calls} driver calls, {size(row.peak_reserved_bytes)} reserved at the peak: {row.how}."
+    if not own.exact:
+        yield f"Replayed, not quite as recorded: {own.why}: a direction, not a figure."
+
+
+def _advice(answer: _Answer) -> Iterator[str]:
+    tape, table, figures = answer.tape, answer.table, answer.figures
+    if figures.peak_allocated_bytes > figures.peak_reserved_bytes:
+        yield (
+            f"The history contradicts itself: {size(figures.peak_allocated_bytes)} allocated in {size(figures.peak_reserved_bytes)} "
+            "that were reserved: it lacks driver rows, so rows compare with each other, and with nothing that was recorded."
+        )
+    yield from table.advice if table is not None else ()
     ours = list(_ours_told(answer))
     yield from ours
     if table is not None and not table.advice and not ours and any(row.oom for row in table.rows):
-        yield (
-            "No row here serves the request that was refused."
-            if figures.ooms
-            else "Nothing here helps by more than what is open."
-        )
+        yield ("No row here serves the request that was refused." if figures.ooms else _NOTHING)
     if table is not None:
         yield from table.notes
         if not table.exact:
             yield f"Emulated, not calibrated: {table.why}."
-    if figures.peak_allocated_bytes > figures.peak_reserved_bytes:
-        yield (
-            f"The history contradicts itself: {size(figures.peak_allocated_bytes)} allocated in {size(figures.peak_reserved_bytes)} "
-            "that were reserved: it lacks driver rows, so take no figure of what was recorded for a comparison."
-        )
     if misfits := tape.provenance.get("misfits"):
         yield f"{misfits} events contradict the heap that they met: take every figure with care."
 
@@ -233,7 +277,7 @@ def _ours_told(answer: _Answer) -> Iterator[str]:
     less = peak - ours.peak_reserved_bytes
     if figures.ooms and ours.oom is False:
         yield f"forebay's pool serves the request that was refused, with {size(ours.peak_reserved_bytes)} at its peak: {how}."
-    elif less >= peak / 100 and figures.peak_allocated_bytes <= figures.peak_reserved_bytes:
+    elif less >= peak / 100 and (table is not None or figures.peak_allocated_bytes <= figures.peak_reserved_bytes):
         yield f"forebay's pool holds {size(less)} less at its peak ({100 * less / peak:.1f} %): {how}."
 
 

@@ -6,20 +6,34 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Literal, NamedTuple
 
 from forebay.contract.contract_file import Contract
-from forebay.finding import Finding, Severity, Site
+from forebay.finding import Bytes, Count, Figures, Finding, Severity, Site
 from forebay.tape import Frame, Sees, Tape
 from forebay.views.order import Race
 
-__all__ = ["ADVICE", "Blind", "Rule", "Verdict", "anywhere", "once", "race_finding", "sites_of"]
+__all__ = ["ADVICE", "Blind", "RaceFigures", "Rule", "RuleFigures", "Verdict", "anywhere", "once", "race_finding", "sites_of"]
 
 # How to let an order rule see. Sources that show uses are the runtime's own tapes and recordings.
 ADVICE: Final = "a tape of the program's own runtime shows uses and edges; a PyTorch snapshot and a profiler trace do not"
 
 
+class RuleFigures(Figures, frozen=True, kw_only=True):
+    """Figures of a rule's finding: `times` says how often the same was found."""
+
+    times: Count = 0
+
+
+class RaceFigures(RuleFigures, frozen=True, kw_only=True):
+    """Two touches of the same bytes: the kind of pair, and the bytes."""
+
+    kind: Literal["free", "access", "alloc", "unmap"]
+    first_byte: Bytes
+    bytes: Bytes
+
+
 class Rule(NamedTuple):
     """One rule. `page` is its file's docstring: what it does, why it matters, what to do instead. `needs`: what a tape must see, or the
     rule is blind. `prevents`: the incident that following it prevents. `judge` takes a whole tape that sees all that, and the
-    contract. `asked`: only where the contract names it."""
+    contract. `figures`: what the evidence of its findings can hold. `asked`: only where the contract names it."""
 
     name: str
     prevents: str
@@ -27,6 +41,7 @@ class Rule(NamedTuple):
     needs: frozenset[Sees]
     page: str
     judge: Callable[[Tape, Contract], Iterator[Finding]]
+    figures: type[RuleFigures]
     advice: str = ADVICE
     asked: Literal["anywhere", "by the contract"] = "anywhere"
 
@@ -65,7 +80,7 @@ def race_finding(name: str, prevents: str, race: Race, message: str) -> Finding:
         certainty="certain" if race.certain else "possible",
         remedy=race.missing,
         about=[race.kind, race.a.kind.name, race.a.name, str(race.a.stream), race.b.kind.name, race.b.name, str(race.b.stream)],
-        evidence={"kind": race.kind, "first_byte": race.lo, "bytes": race.hi - race.lo, "times": 1},
+        evidence=RaceFigures(kind=race.kind, first_byte=race.lo, bytes=race.hi - race.lo, times=1),
         events=[race.a.row, race.b.row],
         sites=sites_of(race.a.stack, race.b.stack),
         prevents=prevents,

@@ -100,7 +100,7 @@ FAULTS: Final[dict[str, Fault]] = {
     for fault in (
         Fault(
             "driver-memory-call",
-            "driver-memory-call",
+            None,
             "driver-churn",
             "scratch of every step from the driver, not from a pool",
             STEADY_STATE,
@@ -156,7 +156,7 @@ FAULTS: Final[dict[str, Fault]] = {
         ),
         Fault(
             "empty-cache-smell",
-            "driver-memory-call",
+            None,
             "empty-cache-smell",
             "scratch given back to the driver after every prompt",
             DOCTOR,

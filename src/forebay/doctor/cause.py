@@ -1,7 +1,7 @@
 """cause: why a request was refused, judged by the state at the refusal: shape (the bytes were there) or size (they were not).
 
-DESIGN, "Judging an OOM": the request against the card; then the idle bytes inside reserved against the request. What each cause
-means and what to do about it stands in incidents/.
+First the request against the card; then the idle bytes inside reserved against the request, cap or no cap. What each cause means and what
+to do about it stands in incidents/.
 """
 
 from __future__ import annotations
@@ -14,6 +14,12 @@ __all__ = ["Cause", "cause_of", "misleads"]
 
 _NO_CARD: Final = 2**50  # a pebibyte: no card has it
 _ORDINARY: Final = 0.1  # of reserved: less lies idle in any program that runs well
+_BESIDE_THE_POINT: Final = {
+    "impossible-request",
+    "oversubscribed",
+    "pinned-overhead",
+    "unknown",
+}  # the share in use says nothing of these
 _OUTSIDE_SHARE: Final = 0.25  # of the card: from here on what others hold is worth the verdict
 
 
@@ -25,16 +31,17 @@ class Cause(NamedTuple):
 
 
 def _shape(e: Evidence, request: int) -> Cause:
-    """Where the idle bytes lie; the largest part counts. A line of a log cannot tell the parts apart."""
+    """Where the idle bytes lie; the largest part counts. A line of a log tells at most those that wait apart."""
     parts = {
         "deferred-frees": e.pending,
-        "graph-pool-hoard": e.private if e.own is not None else None,
+        "graph-pool-hoard": e.private,
         "stranded-stream-cache": e.elsewhere,
         "checkerboard-fragmentation": e.own,
     }
+    if e.own is None:
+        waits = e.pending is not None and e.pending >= request
+        return Cause("deferred-frees" if waits else "checkerboard-fragmentation", certain=waits)
     known = {name: size for name, size in parts.items() if size is not None}
-    if not known:
-        return Cause("checkerboard-fragmentation", certain=False)
     name = max(known, key=lambda n: known[n])
     return Cause(name, known[name] >= request)
 
@@ -64,6 +71,8 @@ def cause_of(e: Evidence) -> Cause | None:
         return Cause("oversubscribed", certain=True)
     if e.request is not None and e.request > (e.total if e.total is not None else _NO_CARD):
         return Cause("impossible-request", certain=True)
+    if e.longest is not None:
+        return Cause("capacity-oom", certain=True)  # a server that says how much of a sequence fits
     if e.request is None or (e.reserved is None and e.free is None):
         return Cause("unknown", certain=False)
     if e.tape is not None and e.reserved is None and e.free is not None and e.free >= e.request and e.allowed is None:
@@ -73,18 +82,33 @@ def cause_of(e: Evidence) -> Cause | None:
     # that states no cap then has one all the same (pytorch#111363); a heap is judged by its shape, cap or no cap.
     if e.census is None and e.allowed is None and e.free is not None and e.free >= e.request:
         return Cause("capped-oom", certain=False)
-    if e.private is not None and e.own is None and e.private >= e.request > idle:
+    shape = idle >= e.request and idle >= _ORDINARY * (e.reserved or 0)
+    if e.private is not None and e.own is None and e.private >= e.request and (not shape or e.private > idle):
         return Cause("graph-pool-hoard", certain=False)
-    return _shape(e, e.request) if idle >= e.request and idle >= _ORDINARY * (e.reserved or 0) else _size(e, e.request)
+    return _shape(e, e.request) if shape else _size(e, e.request)
+
+
+def _percent(share: float) -> str:
+    """A share that is all, or nothing, only where it is.
+
+    >>> _percent(0.83), _percent(0.9964), _percent(1.0), _percent(0.99996)
+    ('83%', '99.6%', '100%', 'nearly all')
+    """
+    for digits in (0, 1, 2):
+        if share in (0, 1) or 0 < float(f"{share:.{digits + 2}f}") < 1:
+            return f"{share:.{digits}%}"
+    return "nearly all" if share > 0.5 else "next to nothing"
 
 
 def misleads(e: Evidence) -> str | None:
     """What "below 70 % in use means fragmentation" says of this moment, and whether that is misleading; None where it says nothing."""
-    if not e.reserved or e.allocated is None or not e.refused:
+    if not e.reserved or None in (e.allocated, e.idle):
         return None
-    share = e.allocated / e.reserved
     found = cause_of(e)
-    shape = found is not None and found.name == "checkerboard-fragmentation"
+    if found is None or found.name in _BESIDE_THE_POINT:
+        return None
+    share = (e.allocated or 0) / e.reserved
+    shape = found.name == "checkerboard-fragmentation"
     says, verdict = "fragmentation" if share < 0.7 else "no fragmentation", "holds" if shape == (share < 0.7) else "misleads"
     whole = "of reserved" if e.held.reserved in (None, e.reserved) else "of what the pool that refused has reserved"
-    return f"in use are {share:.0%} {whole}: the rule of 70 % says {says}, which {verdict} here"
+    return f"in use are {_percent(share)} {whole}: the rule of 70 % says {says}, which {verdict} here"

@@ -20,7 +20,8 @@ from forebay.doctor.line_evidence import from_line
 from forebay.doctor.saying import sized
 from forebay.finding import Finding
 from forebay.sources.log_text import CaptureError, OutOfMemory, failure_of
-from forebay.tape import Tape
+from forebay.tape import Sees, Tape
+from forebay.views.order import unordered
 
 __all__ = ["CANNOT_TELL", "Diagnosis", "Unseen", "diagnose", "diagnose_line"]
 
@@ -36,6 +37,8 @@ _OURS: Final = "enter forebay.recording(FILE) before the first device is made"
 _ALONE: Final = frozenset(
     {"allocator-settings", "dirty-capture", "driver-churn", "impossible-request", "oversubscribed", "pinned-overhead"}
 )
+
+_MOST_ORDERED: Final = 1_000_000  # rows: about a second of looking for what is not ordered
 
 _ROUNDED: Final = 0.01  # what rounding in a line of a log may add
 
@@ -67,14 +70,13 @@ def _rank(finding: Finding, cause: str | None) -> tuple[bool, bool, bool]:
 
 
 def _ledger(e: Evidence) -> dict[str, int | None]:
-    """Five lines that sum to what is used of the device; what the source does not tell apart is None."""
+    """Five lines that sum to what is used of the device; what the source does not tell apart is None, and stands in a line together."""
     held = e.held
     cached = None if held.idle is None else held.idle - (held.pending or 0)
     used = None if e.total is None or e.free is None else e.total - e.free
     rest = None if used is None or held.reserved is None else max(0, used - held.reserved)
     outside = None if rest is None or e.outside is None else min(rest, e.outside)
-    return {
-        "used": used,
+    lines = {
         "other_processes": None if rest is None or outside is None else rest - outside,
         "outside_pools": outside,
         "others_and_outside_together": rest if outside is None else None,
@@ -82,6 +84,8 @@ def _ledger(e: Evidence) -> dict[str, int | None]:
         "pending": held.pending,
         "live": held.live,
     }
+    untold = None if used is None or None not in lines.values() else used - sum(line or 0 for line in lines.values())
+    return {"used": used, **lines, "unknown_together": untold if untold is not None and untold > 0 else None}
 
 
 def _gauges(e: Evidence) -> dict[str, int | None]:
@@ -126,6 +130,8 @@ def _contradiction(e: Evidence) -> str | None:
     """What of the figures cannot be true together; None where nothing speaks against them."""
     if e.census is not None and e.census.orphans > 0:
         return f"segments for {sized(e.census.orphans)} of live blocks"
+    if None not in (e.peak, e.peak_reserved) and (e.peak or 0) > (1 + _ROUNDED) * (e.peak_reserved or 0):
+        return f"how {sized(e.peak)} could be live at one time in {sized(e.peak_reserved)} reserved"
     if e.allocated is not None and e.reserved is not None and e.allocated > (1 + _ROUNDED) * e.reserved:
         return f"how {sized(e.allocated)} can be live in {sized(e.reserved)} reserved"
     if e.free is not None and e.total is not None and e.free > (1 + _ROUNDED) * e.total:
@@ -143,9 +149,10 @@ def _unseen(e: Evidence) -> tuple[Unseen, ...]:
             else ()
         )
     advice = _OURS if e.framework == "forebay" else _RECORD
+    sees = e.tape.sees | {Sees.SEGMENTS} if e.census is not None else e.tape.sees  # a heap without its history
     out = []
     for incident in INCIDENTS:
-        lacks: tuple[str, ...] = tuple(sorted(str(need) for need in incident.needs - e.tape.sees))
+        lacks: tuple[str, ...] = tuple(sorted(str(need) for need in incident.needs - sees))
         if not lacks and not e.whole and incident.needs:
             lacks = ("beginning",)
         if not lacks and "segments" in incident.needs and contradiction:
@@ -171,7 +178,23 @@ def _diagnosed(each: Sequence[Evidence]) -> Diagnosis:
         why = [f"it does not show {lacks}: {unseen[0].advice}"]
     else:
         why = [_healthy(e) if len(each) == 1 else f"device {e.device}: {_healthy(e)}" for e in each]
-    return Diagnosis(verdict, tuple(found), (*why, *filter(None, [misleads(first)])), _ledger(first), unseen, _gauges(first))
+    why += filter(None, [misleads(first), _of_order(first.tape)])
+    return Diagnosis(verdict, tuple(found), tuple(why), _ledger(first), unseen, _gauges(first))
+
+
+def _of_order(tape: Tape | None) -> str | None:
+    """What is to be said of order, which the doctor does not judge; None where the tape shows none, or all of it is sound."""
+    if tape is None or not {Sees.WORK, Sees.USES, Sees.EDGES} <= tape.sees:
+        return None
+    if len(tape) > _MOST_ORDERED:
+        return "this judges memory; whether all accesses are ordered `forebay check FILE` tells"
+    pairs, certain = unordered(tape)
+    if not pairs:
+        return None
+    return (
+        f"this judges memory; order is another matter, and not sound: {pairs:,} pairs of accesses to the same bytes that nothing orders, "
+        f"{certain:,} for certain. `forebay check FILE` names them"
+    )
 
 
 def diagnose(tape: Tape) -> Diagnosis:
@@ -197,10 +220,8 @@ def _surer(line: OutOfMemory | CaptureError) -> str:
     if line.framework in ("pinned-host", "tensorflow-host", "pytorch-cpu", "torch7"):
         return "free -g; ulimit -l"
     if line.framework.startswith(("pytorch", "torch")) and line.framework != "pytorch-mps":
-        return (
-            "torch.cuda.memory._record_memory_history() at the start, torch.cuda.memory._dump_snapshot(FILE) at the error, then "
-            "`forebay doctor FILE`"
-        )
+        memory = "torch.npu.memory" if line.framework == "torch_npu" else "torch.cuda.memory"
+        return f"{memory}._record_memory_history() at the start, {memory}._dump_snapshot(FILE) at the error, then `forebay doctor FILE`"
     if line.framework == "pytorch-mps":
         return "print(torch.mps.driver_allocated_memory(), torch.mps.current_allocated_memory()) before the failing line"
     return "nvidia-smi --query-compute-apps=pid,used_memory --format=csv -l 1, while it runs up to the error"

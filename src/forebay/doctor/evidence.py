@@ -16,7 +16,7 @@ from forebay.views.census import Census
 from forebay.whatif.settings import AllocatorSettings
 from forebay.whatif.steps import Steps
 
-__all__ = ["Broken", "Evidence", "Flushes", "Held", "Rounds", "Run", "outside_pools"]
+__all__ = ["Broken", "Evidence", "Flushes", "Held", "Longest", "Rounds", "Run", "outside_pools"]
 
 _LIBRARY: Final = re.compile(r"(?:site|dist)-packages/|^<frozen |^\?\?$|^$|\.(?:cpp|cu|cc|h|so)\b")  # no line that its user wrote
 
@@ -73,6 +73,13 @@ class Rounds(NamedTuple):
     calls: int
 
 
+class Longest(NamedTuple):
+    """The longest sequence, in tokens, that a server says it has room for, and the one that it was to serve."""
+
+    fits: int
+    asked: int | None
+
+
 class Held(NamedTuple):
     """What all pools of this process hold of a device, bytes: in all, live, idle (pending included), pending."""
 
@@ -92,7 +99,8 @@ class Evidence:
     that no live block covers, pending frees included. Of the idle bytes: `pending` wait for events; `private` lie in private pools;
     `elsewhere` on other streams than the request's (without one: than the busiest), or in other pools that kept them; `own` are the
     rest. `held` is what all pools of the process hold. `others` is held by other processes, `outside` by this one beyond its pools.
-    `peak` is the most that the program had asked for at one time. `whole`: what was there before the first row is known.
+    `peak` is the most that the program had asked for at one time, `peak_reserved` the most that was held from the driver.
+    `whole`: what was there before the first row is known.
     """
 
     device: int = 0
@@ -116,6 +124,7 @@ class Evidence:
     releasable: int | None = None
     largest_free: int | None = None
     peak: int | None = None
+    peak_reserved: int | None = None
     rounds: Rounds | None = None
     held: Held = field(default_factory=Held)
     others: int | None = None
@@ -123,6 +132,7 @@ class Evidence:
     pinned: int | None = None
     pinned_requested: int | None = None
     host_call: bool = False
+    longest: Longest | None = None
     whole: bool = True
     capture: Broken | None = None
     census: Census | None = None

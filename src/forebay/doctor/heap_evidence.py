@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from forebay.doctor.evidence import Broken, Evidence, Held, outside_pools
+from forebay.doctor.evidence import Broken, Evidence, Held, Run, outside_pools
 from forebay.doctor.run_evidence import rounds_of, run_of
 from forebay.errors import BadInput
 from forebay.sources.heap_state import HeapState
@@ -114,12 +114,12 @@ def _last_row(tape: Tape, device: int) -> int:
 
 def _evidence(at: _Moment, start: HeapState, *, whole: bool, devices: int) -> Evidence:
     tape, row = at.tape, at.row
-    state = (state_after(tape, row, start) if len(tape) else start).device(at.device)
+    state = _state(tape, row, start).device(at.device)
     count = census(state)
     request = int(tape.columns["size"][row]) if at.refused else None
     room = _room(at)
     driver = Sees.SEGMENTS in tape.sees or len(state.segments) > 0
-    idle = state.reserved - state.active + state.pending
+    idle = _idle(state)
     parts = _parts(at, count, request or 0, room.get("limit")) if driver else _stated(state, room)
     held = (
         Held(state.reserved, state.allocated, idle, state.pending)
@@ -152,8 +152,27 @@ def _evidence(at: _Moment, start: HeapState, *, whole: bool, devices: int) -> Ev
         census=count if driver else None,
         run=run,
         peak=int(run.steps.requested_live().max(initial=0)) if run is not None else None,
+        peak_reserved=_peak_reserved(run, start.device(at.device)) if run is not None and Sees.SEGMENTS in tape.sees else None,
         tape=tape,
     )
+
+
+def _state(tape: Tape, row: int, start: HeapState) -> HeapState:
+    """The heap after a row. At its end a snapshot says itself what is there, whatever its history leads to."""
+    if isinstance(tape, Snapshot) and row == len(tape) - 1:
+        return tape.final
+    return state_after(tape, row, start) if len(tape) else start
+
+
+def _idle(state: HeapState) -> int:
+    """What no live block covers; nothing where blocks lie outside of the segments that are known."""
+    return max(0, state.reserved - state.active + state.pending)
+
+
+def _peak_reserved(run: Run, start: HeapState) -> int:
+    segments = run.steps.segments
+    change = np.where(segments.made(), 1, -1) * segments.size.astype("i8")
+    return start.reserved + int(np.cumsum(change).max(initial=0))
 
 
 def _event(tape: Tape, row: int) -> int:
@@ -206,7 +225,7 @@ def _parts(at: _Moment, count: Census, request: int, limit: int | None) -> _Part
         return _Parts(
             reserved=state.reserved,
             allocated=state.allocated,
-            idle=state.reserved - state.active + state.pending,
+            idle=_idle(state),
             pending=state.pending,
             private=int(idle[private].sum()),
             private_live=int(count.segment_live[private].sum()),

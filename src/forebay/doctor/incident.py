@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Final, NamedTuple
 
 from forebay.doctor.evidence import Evidence
+from forebay.doctor.figures import IncidentFigures
 from forebay.doctor.incidents import (
     allocator_settings,
     capacity_oom,
@@ -33,17 +34,18 @@ __all__ = ["INCIDENTS", "Incident"]
 
 
 class Incident(NamedTuple):
-    """What can be told from the evidence: its name, its page for people, its judgement (None: not this), and what a tape must see for it
-    to be judged where nothing was refused."""
+    """What can be told from the evidence: its name, its page for people, its judgement (None: not this), what a tape must see for it to
+    be judged where nothing was refused, and what its evidence can hold."""
 
     name: str
     page: str
     judge: Callable[[Evidence], Finding | None]
     needs: frozenset[Sees]
+    figures: type[IncidentFigures]
 
 
 def _incident(module: ModuleType) -> Incident:
-    return Incident(module.NAME, inspect.getdoc(module) or "", module.judge, module.NEEDS)
+    return Incident(module.NAME, inspect.getdoc(module) or "", module.judge, module.NEEDS, module.Figures)
 
 
 # In the order in which they are shown where nothing else ranks them: causes of a refusal first.

@@ -5,7 +5,7 @@ A tape's evidence is heap_evidence.py's.
 
 from __future__ import annotations
 
-from forebay.doctor.evidence import Broken, Evidence, Held, outside_pools
+from forebay.doctor.evidence import Broken, Evidence, Held, Longest, outside_pools
 from forebay.sources.log_text import CaptureError, OutOfMemory
 
 __all__ = ["from_line"]
@@ -26,11 +26,15 @@ def _out_of_memory(found: OutOfMemory) -> Evidence:
         value = found.figures.get(name)
         return value if isinstance(value, int) else None
 
-    allocated, idle = stated("allocated_bytes"), stated("reserved_unallocated_bytes")
+    allocated, idle, active = stated("allocated_bytes"), stated("reserved_unallocated_bytes"), stated("active_bytes")
+    pending = max(0, active - allocated) if active is not None and allocated is not None else None
     reserved = _first(stated("reserved_total_bytes"), stated("pool_current_bytes"), stated("allocator_bytes"))
-    if reserved is None and allocated is not None:
-        reserved = allocated + (idle or 0) + (stated("other_bytes") or 0)
+    if reserved is None and stated("limit_bytes") is not None:
+        reserved = stated("allocated_so_far_bytes")  # CuPy's pool, against the limit that it names
     # Metal counts what others of the process took from it beside the allocator's own: held, and not idle.
+    beside = _first(idle, stated("other_bytes"))
+    if reserved is None and allocated is not None and beside is not None:
+        reserved = allocated + beside
     if idle is None and reserved is not None and allocated is not None and stated("other_bytes") is None:
         idle = max(0, reserved - allocated)
     others, process = _processes(found, reserved)
@@ -51,10 +55,12 @@ def _out_of_memory(found: OutOfMemory) -> Evidence:
         reserved=reserved,
         allocated=allocated,
         idle=idle,
-        held=Held(reserved, allocated, idle, None),
+        pending=pending,
+        held=Held(reserved, allocated, idle, pending),
         private=stated("private_pool_bytes"),
         others=others,
         outside=outside_pools(process, reserved),
+        longest=None if (fits := stated("estimated_max_len")) is None else Longest(fits, stated("max_seq_len")),
         host_call=found.framework in ("pinned-host", "tensorflow-host", "pytorch-cpu"),
     )
 

@@ -133,9 +133,9 @@ def _warnings(environment: Mapping[str, str]) -> Iterator[str]:
         except BadInput as error:
             yield f"{name}: {error}"
             continue
-        if settings.expandable_segments and settings.max_split_size is not None:
+        if settings.grows_without_end:
             yield f"{name}: expandable_segments with max_split_size_mb makes reserved memory grow without end: keep one of them"
-        if settings.gc_threshold and settings.fraction is None:
+        if settings.collects_nothing:
             yield f"{name}: garbage_collection_threshold does nothing without a memory fraction below 1"
     if len(set(told.values())) > 1:
         yield f"{' and '.join(told)} differ: each part of PyTorch reads another one of them"

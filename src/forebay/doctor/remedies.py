@@ -7,7 +7,7 @@ it is diagnose.py says; how a row is found is whatif's matter.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -15,6 +15,7 @@ import numpy as np
 
 from forebay._core.allocator import Step
 from forebay.doctor.diagnose import Diagnosis
+from forebay.doctor.figures import Remedy
 from forebay.errors import BadInput
 from forebay.finding import Finding
 from forebay.sources.heap_state import HeapState
@@ -26,6 +27,8 @@ from forebay.whatif.advice import helps
 from forebay.whatif.calibrate import Calibrated, calibrate
 from forebay.whatif.forebay_policy import through_our_pool
 from forebay.whatif.history import histories
+from forebay.whatif.own_history import is_own
+from forebay.whatif.own_policy import ONE_POOL, UNTRIMMED, own_table
 from forebay.whatif.pytorch_policy import Case, Row, recorded_row, replayed
 from forebay.whatif.steps import Steps, devices
 from forebay.whatif.table import Asked, pytorch_table
@@ -50,24 +53,6 @@ _MOST_ROWS: Final = 2_000_000  # of a tape: more takes minutes, and is asked for
 _LEAST: Final = 0.01  # of what was reserved: less is no reason to change a program that runs
 
 
-@dataclass(frozen=True, slots=True)
-class Remedy:
-    """A remedy that was tried on the history: what it is and how it is done; the peak reserved as recorded and with it, and how much of
-    the latter is open (bytes); whether the request that was refused, or any other, is refused with it, None where no limit is known that
-    could; driver calls before and after; and whether it helps."""
-
-    name: str
-    how: str
-    before_bytes: int
-    after_bytes: int
-    spread_bytes: int
-    cap_bytes: int | None
-    oom: bool | None
-    driver_calls_before: int
-    driver_calls_after: int
-    helps: bool
-
-
 def is_priced(diagnosis: Diagnosis) -> bool:
     """Whether the verdict is one that a remedy could be tried for."""
     return bool(diagnosis.findings) and diagnosis.findings[0].name in _PRICED
@@ -75,16 +60,12 @@ def is_priced(diagnosis: Diagnosis) -> bool:
 
 def with_remedies(diagnosis: Diagnosis, tape: Tape) -> Diagnosis:
     """The same with the verdict's remedies in its evidence, those that help first, and in words. Unpriced where the history of the
-    artifact is not there from its first row on, or is no history of PyTorch's allocator, or is very
-    long."""
+    artifact is not there from its first row on, or is very long."""
     if not is_priced(diagnosis) or Sees.ALLOCS not in tape.sees or len(tape) > _MOST_ROWS:
         return diagnosis
-    memory = pool_memory(tape)
-    if memory.provenance.get("source") == "forebay.runtime":
-        return diagnosis
+    incident = diagnosis.findings[0].name
     try:
-        before = walkback(memory).state
-        tried, notes = _tried(memory, before, diagnosis.findings[0].name)
+        tried, notes = _of_our_pools(tape, incident) if is_own(tape) else _tried(pool_memory(tape), incident)
     except BadInput:
         return diagnosis
     first = _priced(diagnosis.findings[0], tried, notes)
@@ -97,7 +78,7 @@ def _priced(finding: Finding, tried: Sequence[Remedy], notes: Sequence[str]) -> 
         **finding.evidence,
         "remedies": [msgspec.to_builtins(remedy) for remedy in (*good, *_rest(tried, good))],
     }
-    if finding.name == "empty-cache-smell" and good and good[0].name == _UNFLUSHED:
+    if finding.name == "empty-cache-smell" and good and good[0].name in (_UNFLUSHED, UNTRIMMED):
         good = good[:1]  # anything else is another matter
     said = [f"{n}. {_said(remedy)}" for n, remedy in enumerate(good[:_MOST_ADVISED], 1)]
     if not said:
@@ -120,7 +101,7 @@ def _needless(remedy: Remedy, tried: Sequence[Remedy]) -> bool:
 
 
 def _said(remedy: Remedy) -> str:
-    if remedy.name == _UNFLUSHED:
+    if remedy.name in (_UNFLUSHED, UNTRIMMED):
         return (
             f"{remedy.how}: {remedy.driver_calls_after} driver calls instead of {remedy.driver_calls_before}, for "
             f"{size(remedy.after_bytes)} reserved at the peak instead of {size(remedy.before_bytes)}."
@@ -136,9 +117,21 @@ def _said(remedy: Remedy) -> str:
 _UNFLUSHED: Final = "no empty_cache"
 
 
-def _tried(tape: Tape, before: HeapState, incident: str) -> tuple[list[Remedy], tuple[str, ...]]:
+def _of_our_pools(tape: Tape, incident: str) -> tuple[list[Remedy], tuple[str, ...]]:
+    """The same for pools of our own, which a program can change: the incident's own cure, then how they grow, what stays apart, sizes."""
+    table = own_table(tape)
+    cures = {"empty-cache-smell": (UNTRIMMED,), "stranded-stream-cache": ("gives_back=True", ONE_POOL)}.get(incident, ())
+    rows = [row for row in table.rows if row.remedy or row.settings in cures]
+    rows.sort(key=lambda row: cures.index(row.settings) if row.settings in cures else len(cures))
+    tried = [_of(replace(row, remedy=True), table.recorded) for row in rows]
+    notes = () if table.exact else (f"Replayed, not quite as recorded ({table.why}): a direction, not a figure.",)
+    return [_cheaper(remedy) if remedy.name == UNTRIMMED else remedy for remedy in tried], notes
+
+
+def _tried(tape: Tape, incident: str) -> tuple[list[Remedy], tuple[str, ...]]:
     """Everything that was tried, in order of preference: the incident's own cure, a setting, then waits that end at once, sites apart,
     our pool."""
+    before = walkback(tape).state
     found = [calibrate(tape, device, before=before) for device in devices(tape)]
     recorded = recorded_row(found)
     out = _own_cure(found, recorded, incident)
@@ -218,8 +211,12 @@ def _unflushed(found: Sequence[Calibrated], recorded: Row) -> Remedy:
     """The history without its calls of empty_cache: it helps where fewer driver calls are made and nothing is refused."""
     how = "remove the calls of torch.cuda.empty_cache"
     case = Case(_UNFLUSHED, found[0].settings, recorded.cap_bytes, how, tuple(_without_flushes(device.steps) for device in found))
-    remedy = _of(replayed(found, [case])[0], recorded)
-    return replace(remedy, helps=not remedy.oom and remedy.driver_calls_after < remedy.driver_calls_before)
+    return _cheaper(_of(replayed(found, [case])[0], recorded))
+
+
+def _cheaper(remedy: Remedy) -> Remedy:
+    """The same, as a remedy for calls of the driver: it helps where fewer are made and nothing is refused."""
+    return msgspec.structs.replace(remedy, helps=not remedy.oom and remedy.driver_calls_after < remedy.driver_calls_before)
 
 
 def _without_flushes(steps: Steps) -> Steps:

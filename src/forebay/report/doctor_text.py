@@ -21,6 +21,7 @@ __all__ = ["doctor"]
 
 _MOST_NAMES: Final = 8  # artifacts of one verdict that are named
 _MOST_ALSO: Final = 4
+_SOUND: Final = "healthy, as to memory"
 _NOT: Final = "No remedy: "
 _LEDGER: Final = {
     "other_processes": "other processes",
@@ -28,6 +29,7 @@ _LEDGER: Final = {
     "others_and_outside_together": "others, and this process outside its pools",
     "cached": "cached",
     "pending": "freed, not reusable yet",
+    "unknown_together": "not told apart",
     "live": "live",
 }
 
@@ -35,7 +37,7 @@ _LEDGER: Final = {
 def doctor(each: Sequence[Examined], unread: Sequence[str] = ()) -> RenderableType:
     """One artifact in full; of several a line a verdict, with its ranks or names, then the odd one in full."""
     odd = odd_one(each)
-    lines = [Text(f"verdict: {gravest(each) or 'healthy'}", style="bold")]
+    lines = [Text(f"verdict: {gravest(each) or _SOUND}", style="bold")]
     if len(each) > 1 or unread:
         lines += map(Text, _counted(each))
         lines += [Text(f"  {trend}") for trend in trends(each)]

@@ -1,4 +1,4 @@
-"""json: the outputs of the commands as types. The JSON Schemas in report/schemas/ are generated from them and shipped.
+"""json: the outputs of the commands as types. The JSON Schemas in report/schemas/ are made of them by schema.py, and ship.
 
 Sizes are bytes, times seconds unless a name says otherwise; what is not known is null, never zero.
 """
@@ -12,7 +12,7 @@ import msgspec
 
 from forebay.finding import Finding
 
-__all__ = ["OUTPUTS", "Calibration", "Doctor", "Explained", "Report", "Row", "Spread", "WhatIf", "encode", "schema_of", "shipped"]
+__all__ = ["OUTPUTS", "Calibration", "Doctor", "Explained", "Report", "Row", "Spread", "WhatIf", "encode", "shipped"]
 
 SCHEMA: Final = 1
 
@@ -119,17 +119,6 @@ def _legible(value: Any) -> Any:
     if isinstance(value, dict):
         return {_legible(key): _legible(inner) for key, inner in value.items()}
     return [_legible(inner) for inner in value] if isinstance(value, (list, tuple)) else value
-
-
-def schema_of(name: str) -> dict[str, Any]:
-    """The JSON Schema of an output, generated from its type. Raises KeyError for a name that OUTPUTS does not have."""
-    (root,), definitions = msgspec.json.schema_components([OUTPUTS[name]], ref_template="#/$defs/{name}")
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": f"forebay {name}",
-        **root,
-        "$defs": definitions,
-    }
 
 
 def shipped(name: str) -> dict[str, Any]:

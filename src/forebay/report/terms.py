@@ -85,8 +85,17 @@ def _calls() -> Iterator[Term]:
 
 
 def _incidents() -> Iterator[Term]:
+    judged = {incident.name for incident in INCIDENTS}
     for incident in INCIDENTS:
         yield Term(incident.name, "incident", incident.page)
+    for name in dict.fromkeys(rule.prevents for rule in RULES.values()):
+        if name not in judged and name not in RULES:
+            rules = [rule for rule in RULES.values() if rule.prevents == name]
+            named = ("rule " if len(rules) == 1 else "rules ") + " and ".join(rule.name for rule in rules)
+            lead = (
+                f"An incident of order: `forebay check` finds it, by the {named}; `forebay doctor` judges memory, and not this."
+            )
+            yield Term(name, "incident", "\n\n".join([lead, *(inspect.cleandoc(rule.page) for rule in rules)]))
 
 
 def _sees() -> Iterator[Term]:

@@ -31,12 +31,13 @@ def whatif(output: WhatIf) -> RenderableType:
         told = list(cells)
         table.add_row(name, *told[:_ACTIVE], *told[_ACTIVE if waits else _ACTIVE + 1 :])
 
+    own = any(row.policy == "forebay" and row.settings != "forebay" for row in output.rows)
     add("recorded", _recorded(output))
     cap: int | None = None
     for row in output.rows:
         if row.cap_bytes != cap and (cap := row.cap_bytes) is not None:
             table.add_row(Text(f"under a cap of {_mib(cap)}", style="dim"))
-        add(_title(row), _cells(row, output.lower_bound_bytes))
+        add(_title(row, own=own), _cells(row, output.lower_bound_bytes))
     return Group(*_headlines(output), table, *(Text(f"• {advice}") for advice in output.advice or _nothing(output)))
 
 
@@ -62,8 +63,11 @@ def _headlines(output: WhatIf) -> Iterator[Text]:
         yield Text(f"{calibrated}; any allocator needs at least {_mib(output.lower_bound_bytes)}")
 
 
-def _title(row: Row) -> str:
-    return "forebay's pool" if row.policy == "forebay" else row.settings or "none"
+def _title(row: Row, *, own: bool) -> str:
+    """A row's name; beside a program's own pools PyTorch's policy says whose it is."""
+    if row.policy == "forebay":
+        return "forebay's pool" if row.settings == "forebay" else f"own pools, {row.settings}"
+    return f"PyTorch, {row.settings or 'none'}" if own else row.settings or "none"
 
 
 def _mib(count: int) -> str:

@@ -20,7 +20,7 @@ from forebay.errors import BadInput
 from forebay.sources import log_text, recording, tape_text, torch_snapshot
 from forebay.tape import Tape
 
-__all__ = ["FORMATS", "Format", "open_artifact", "unpacked"]
+__all__ = ["FORMATS", "Format", "open_artifact", "open_bytes", "unpacked"]
 
 
 class Format(NamedTuple):
@@ -157,11 +157,21 @@ def open_artifact(path: Path | str) -> Tape:
     """The tape of a file, or of `example:NAME`, whatever format it has. Raises BadInput, one line that begins with the path."""
     try:
         with _opened(path) as file:
-            form, data = _contents(file)
-        return form.read(data)
-    except BadInput as error:
-        raise error if str(error).startswith(f"{path}: ") else BadInput(f"{path}: {error}") from None
+            return _read(path, file)
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def open_bytes(name: str, data: bytes) -> Tape:
+    """The same of an artifact's bytes, whatever format they have; `name` is what a message calls them."""
+    return _read(name, BytesIO(data))
+
+
+def _read(path: Path | str, file: BinaryIO) -> Tape:
+    try:
+        form, data = _contents(file)
+        return form.read(data)
+    except BadInput as error:
+        raise BadInput(f"{path}: {error}") from None
     except MemoryError:
         raise BadInput(f"{path}: not enough memory to read it") from None

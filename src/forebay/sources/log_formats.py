@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-__all__ = ["CAPTURE_ERRORS", "FORMATS", "NOT_FAILURES", "Format"]
+__all__ = ["CAPTURE_ERRORS", "FORMATS", "NOT_FAILURES", "WRAPPED", "Format"]
 
 # A number with its unit; {size} in a pattern below. Every repetition is bounded: a log line must not cost more than its length.
 _SIZE: Final = r"([-+]?\d[\d.,]{0,30} {0,2}(?:[Bb]ytes|[KMGTPE]i?B|[KMGTPE]|B))(?![A-Za-z])"
@@ -42,8 +42,10 @@ _STATS: Final[dict[str, str]] = {
     "max_alloc_bytes": r"\bMaxAllocSize: {1,40}(\d[\d.,]{0,30}(?:[KMGT]i?B|B)?)",
 }
 
+WRAPPED: Final = 6  # lines that a terminal may have made of one
+
 _TORCH: Final[dict[str, str | tuple[str, ...]]] = {
-    "tried_bytes": r"Tried to allocate {size}",
+    "tried_bytes": (r"Tried to allocate {size}", r"Tried to allocate more than (1 ?EB)\b"),
     "device": (r"\((?:GPU|NPU|XPU|MUSA|MLU) (\d{1,6});", r"\b(?:GPU|NPU|XPU|MUSA|MLU) (\d{1,6}) has a total"),
     "total_bytes": (r"{size} total capacity", r"total capaci?ty of {size}"),
     "free_bytes": (r"of which {size} is free", r"; {size} free\b"),
@@ -61,12 +63,12 @@ FORMATS: Final = (
         "pytorch-cudaMallocAsync",
         r"Allocation on device \d+ would exceed allowed memory",
         6,
-        tried_bytes=r"Requested {0,4}: {0,4}{size}",
+        tried_bytes=r"Requested {0,40}: {0,4}{size}",
         device=r"Allocation on device (\d{1,6})\b",
-        total_bytes=r"Device limit {0,4}: {0,4}{size}",
-        free_bytes=r"Free \(according to CUDA\): {0,4}{size}",
-        allocated_bytes=r"Currently allocated {0,4}: {0,4}{size}",
-        allowed_bytes=r"PyTorch limit \([^)]{0,80}\) {0,4}: {0,4}{size}",
+        total_bytes=r"Device limit {0,40}: {0,4}{size}",
+        free_bytes=r"Free \(according to CUDA\) {0,40}: {0,4}{size}",
+        allocated_bytes=r"Currently allocated {0,40}: {0,4}{size}",
+        allowed_bytes=r"PyTorch limit \([^)]{0,80}\) {0,60}: {0,4}{size}",
     ),
     _format(
         "pytorch-mps",
@@ -81,7 +83,7 @@ FORMATS: Final = (
         "pytorch",
         r"out of memory\.? Tried to allocate|Tried to allocate {size}\.? \(?(?:GPU|XPU) ?\d"
         r"|\((?:GPU|XPU) \d{1,6}; {size} total capacity",
-        2,
+        WRAPPED,
         **_TORCH,
     ),
     _format(
@@ -232,6 +234,7 @@ FORMATS: Final = (
         "vllm",
         r"max seq len \(\d{1,12}\) is larger than the maximum number of tokens",
         max_seq_len=r"max seq len \((\d{1,12})\)",
+        estimated_max_len=r"stored in (?:the )?KV cache \((\d{1,12})\)",
     ),
     _format("vllm", r"No available memory for the cache blocks"),
     _format(
@@ -257,9 +260,15 @@ FORMATS: Final = (
         r"cudaMallocHost failed|cudaHostAlloc failed|failed to pin {size} of host memory|failed to pin {bytes}",
         tried_bytes=(r"failed to pin {size}", r"failed to pin {bytes} bytes"),
     ),
+    _format("sglang", r"Not enough memory\. Please try to increase --mem-fraction-static"),
+    _format("tgi", r"Not enough memory to handle \d{1,9} \w{1,20} tokens"),
+    # A library that could not have its workspace: it says so by a status of its own.
+    _format("cuda-library", r"\bCU(?:BLAS|DNN|SPARSE|SOLVER)_STATUS_ALLOC_FAILED\b|\bCUFFT_ALLOC_FAILED\b"),
+    _format("nccl", r"NCCL WARN .{0,200}Cuda failure (?:\d{1,3} )?'out of memory'"),
     _format(
         "driver",
         r"(?:CUDA|HIP) error: out of memory|(?:CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|hipErrorOutOfMemory):? \(?out of memory"
+        r"|cudaMalloc\w{0,20}(?:\(.{0,200}\))?:? {0,2}(?:retry )?(?:failed)?: out of memory|results in CUDA_ERROR_OUT_OF_MEMORY"
         r"|(?i:\berror\b|failed|failure|exception|what\(\)).{0,200}"
         r"(?:CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|hipErrorOutOfMemory)",
         1,

@@ -16,14 +16,14 @@ from typing import Any, Final
 import numpy as np
 
 from forebay.errors import BadInput
-from forebay.sources.log_formats import CAPTURE_ERRORS, FORMATS, NOT_FAILURES, Format
+from forebay.sources.log_formats import CAPTURE_ERRORS, FORMATS, NOT_FAILURES, WRAPPED, Format
 from forebay.tape import Kind, Sees, Sides, Tape
 
 __all__ = ["CaptureError", "OutOfMemory", "failure_of", "first", "out_of_memory", "read", "recognises", "scan"]
 
 _UNITS: Final = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50, "e": 2**60}
 # Most lines of a log are about something else: one cheap look before all the patterns.
-_WORTH_A_LOOK: Final = re.compile(r"(?i)memor|alloc|captur|limit:|oom|seq len|buffer|legacy stream|\b90[0-8]\b")
+_WORTH_A_LOOK: Final = re.compile(r"(?i)memor|alloc|captur|limit:|oom|seq len|buffer|ALLOC_FAILED|legacy stream|\b90[0-8]\b")
 _LONGEST_LINE: Final = 20_000  # characters of a line that are looked at
 _SENTINEL: Final = 2**63  # bytes from here on are a wrapped or an absent number
 _OTHER_PROCESS: Final = re.compile(r"Process (\d{1,12}) has ([-+]?\d[\d.,]{0,30} {0,2}(?:bytes|[KMGT]i?B)) memory in use")
@@ -118,6 +118,8 @@ def _wrapped(text: str, form: Format) -> int | None:
 def _read(form: Format, text: str, line: int) -> OutOfMemory:
     figures: dict[str, int | float | str | None] = {}
     rounding: dict[str, int] = {}
+    whole = text
+    text = text.replace("\n", " ")  # a line that was wrapped reads on
     for name, patterns in form.figures.items():
         found = next((match for pattern in patterns if (match := pattern.search(text))), None)
         told = None if found is None else _figure(name, found[1])
@@ -132,7 +134,7 @@ def _read(form: Format, text: str, line: int) -> OutOfMemory:
         if (size := _bytes(match[2])) is not None:
             others.append((int(match[1]), size[0] if 0 <= size[0] < _SENTINEL else None))
     failed = not any(pattern.search(text) for pattern in NOT_FAILURES)
-    return OutOfMemory(form.framework, figures, rounding, tuple(others), failed, line, text)
+    return OutOfMemory(form.framework, figures, rounding, tuple(others), failed, line, whole)
 
 
 def _recognised(text: str) -> Format | None:
@@ -181,7 +183,10 @@ def out_of_memory(text: str) -> OutOfMemory | None:
 
 
 def _continues(form: Format, line: str) -> bool:
-    """Whether a line may belong to an error of this wording: it begins none, or one that the same framework adds to it."""
+    """Whether a line may belong to an error of this wording: it begins none, or one that the same framework adds to it; of a line that a
+    terminal wrapped, it begins nothing else either."""
+    if form.more == WRAPPED and _A_RECORD.match(line):
+        return False
     begun = _recognised(line)
     return begun is None or (begun.framework == form.framework and begun is not form)
 
@@ -191,6 +196,12 @@ def _window(lines: list[str], at: int, form: Format) -> str:
     while last < at + form.more and last + 1 < len(lines) and _continues(form, lines[last + 1]):
         last += 1
     return "\n".join(lines[at : last + 1])
+
+
+# How what a program logs next begins: a time, a level, a rank, a stack.
+_A_RECORD: Final = re.compile(
+    r"\s*(?:\[|\(\w{1,80} pid=|\d{4}[-/]\d|\d{1,2}:\d\d|(?i:info|warn(?:ing)?|error|debug|traceback|epoch|step|file)\b|\w{1,80}Error\b|$)"
+)
 
 
 def scan(text: str) -> Iterator[OutOfMemory | CaptureError]:

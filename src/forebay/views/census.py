@@ -1,6 +1,6 @@
 """census: who holds the bytes of a heap: by segment, stream, pool and site, and who pins partly used segments.
 
-It counts one moment; heap.py says what that moment looked like. Free bytes are told apart as DESIGN's gauges do: releasable (in
+It counts one moment; heap.py says what that moment looked like. Free bytes are told apart as gauges.py does: releasable (in
 wholly free segments, which the driver could have back) and stranded (inside partly used ones).
 """
 

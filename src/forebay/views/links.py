@@ -1,4 +1,4 @@
-"""links: which row each wait and sync looks back at, as pairs of rows; DESIGN section 2, statements 3 and 4.
+"""links: which row each wait and sync looks back at, as pairs of rows; docs/decisions/0165, statements 3 and 4.
 
 What follows from them (who is ordered with whom) is order.py's, which of them are needed needed.py's.
 """

@@ -1,4 +1,4 @@
-"""needed: which waits and syncs hold up a conflicting pair, and which only cost overlap; DESIGN section 2, statement 8.
+"""needed: which waits and syncs hold up a conflicting pair, and which only cost overlap; docs/decisions/0165, statement 8.
 
 The judging is native/order/needed; which pairs conflict is order.py's, what a rule makes of a needless edge contract's.
 """

@@ -1,6 +1,6 @@
 """order: which event is sure to have happened before which, and which touches of the same bytes nothing orders.
 
-Built from edges only (program order, record and wait, host syncs), never from timestamps; DESIGN section 2. The engine is
+Built from edges only (program order, record and wait, host syncs), never from timestamps; docs/decisions/0165. The engine is
 native/order; which edges are needed is needed.py's, what a rule makes of a race is contract's.
 """
 
@@ -27,6 +27,7 @@ __all__ = [
     "stream_name",
     "tables",
     "threads_of",
+    "unordered",
     "whole_tables",
 ]
 
@@ -103,6 +104,15 @@ def find_races(tape: Tape) -> Iterator[Race]:
         races.feed(chunk)
     for pair in races.pairs():
         yield Race(place(tape, pair.a), place(tape, pair.b), pair.lo, pair.hi, _KINDS[pair.kind], pair.certain)
+
+
+def unordered(tape: Tape) -> tuple[int, int]:
+    """How many pairs of rows of a whole tape touch the same bytes although nothing orders them, and how many of them for certain."""
+    races = Races(tape.sides, threads_of([tape]))
+    for chunk in tape.chunks():
+        races.feed(chunk)
+    pairs = races.pairs()
+    return len(pairs), sum(pair.certain for pair in pairs)
 
 
 def tables(sides: Sides) -> tuple[list[tuple[StreamClass | None, int]], list[tuple[Space, bool]]]:

@@ -32,7 +32,7 @@ class Item:
 
 
 class Relation:
-    """The happens-before relation of a whole tape, from edges only; DESIGN section 2, statements 1 to 5. It must fit in memory."""
+    """The happens-before relation of a whole tape, from edges only; docs/decisions/0165, statements 1 to 5. It must fit in memory."""
 
     def __init__(self, tape: Tape) -> None:
         self._tape = tape

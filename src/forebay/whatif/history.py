@@ -15,7 +15,7 @@ from forebay.errors import BadInput
 from forebay.sources.heap_state import HeapState
 from forebay.tape import Kind, Sees, Tape
 
-__all__ = ["History", "Op", "histories"]
+__all__ = ["History", "Op", "blocks_of", "histories"]
 
 Array = NDArray[Any]
 
@@ -86,7 +86,7 @@ def _history(tape: Tape, rows: Array, device: int, before: HeapState) -> History
     held = np.flatnonzero(old["pending"])  # freed before the tape: their program-side end lies before it
     op = np.concatenate([np.full(alive, Op.ALLOC, "u1"), np.full(len(held), Op.FREE, "u1"), as_op[columns["kind"][rows]]])
     address = np.concatenate([old["address"], old["address"][held], columns["address"][rows]])
-    block, known = _blocks(op, address)
+    block, known = blocks_of(op, address)
     makes = (op == Op.ALLOC) | (op == Op.ATTEMPT)
     requested = np.concatenate([old["requested"], old["requested"][held], _requested(tape, rows)])[makes]
     stream = np.concatenate([old["stream"], old["stream"][held], _or_zero(tape, "stream", rows)])[makes]
@@ -113,7 +113,7 @@ def _requested(tape: Tape, rows: Array) -> Array:
     return np.where(asked == 0, size, asked)
 
 
-def _blocks(op: Array, address: Array) -> tuple[Array, Array]:
+def blocks_of(op: Array, address: Array) -> tuple[Array, Array]:
     """The block of each operation (u4), and whether it has one: a free goes with the latest alloc at its address before it."""
     makes = (op == Op.ALLOC) | (op == Op.ATTEMPT)
     number = np.cumsum(makes) - 1

@@ -23,7 +23,7 @@ from forebay.whatif.pytorch_policy import Case
 from forebay.whatif.settings import AllocatorSettings
 from forebay.whatif.steps import Steps
 
-__all__ = ["apart", "by_glob", "by_lifetime", "kept", "kept_apart", "segregate_cases"]
+__all__ = ["apart", "by_glob", "by_lifetime", "kept", "kept_apart", "named", "segregate_cases"]
 
 Array = NDArray[Any]
 _SHARES: Final = (0.05, 0.25, 0.75)  # of the history: sites whose blocks live longer than this (median) are long-lived
@@ -139,7 +139,7 @@ def _by_bytes(devices: Sequence[Calibrated]) -> dict[int, int]:
     return total
 
 
-def _named(tape: Tape, sites: frozenset[int], weight: Mapping[int, int], most: int = 3) -> str:
+def named(tape: Tape, sites: frozenset[int], weight: Mapping[int, int], most: int = 3) -> str:
     """The sites, those that asked for most first."""
     heavy = sorted(sites, key=lambda site: (-weight.get(site, 0), site))
     stacks = [stack for site in heavy if (stack := tape.sides.sites.stack(site))]
@@ -159,7 +159,7 @@ def segregate_cases(tape: Tape, devices: Sequence[Calibrated], rules: Sequence[s
         return [*_long_sites(tape, devices, cap), *_kept_blocks(tape, devices, cap)]
     pools, weight = by_glob(tape, rules), _by_bytes(devices)
     how = f"{_POOL}: " + "; ".join(
-        f"{_named(tape, frozenset(s for s, p in pools.items() if p == name), weight)} → {name}"
+        f"{named(tape, frozenset(s for s, p in pools.items() if p == name), weight)} → {name}"
         for name in dict.fromkeys(pools.values())
     )
     return _cases(devices, ", ".join(rules), how, partial(apart, pool_of=pools.get), cap, devices[0].settings)
@@ -170,7 +170,7 @@ def _long_sites(tape: Tape, devices: Sequence[Calibrated], cap: int | None) -> I
     for share in _SHARES:
         sites = _sites_of(devices, partial(by_lifetime, share=share))
         if sites and sites != everything:
-            how = f"{_POOL} the long-lived: {_named(tape, sites, _by_bytes(devices))}"
+            how = f"{_POOL} the long-lived: {named(tape, sites, _by_bytes(devices))}"
             pools = dict.fromkeys(sites, "long")
             label = f"long-lived sites apart, > {share:.0%} of the run"
             yield from _cases(devices, label, how, partial(apart, pool_of=pools.get), cap, devices[0].settings)
@@ -182,7 +182,7 @@ def _kept_blocks(tape: Tape, devices: Sequence[Calibrated], cap: int | None) -> 
     if not any(mask.any() and not mask.all() for mask in held):
         return
     sites = frozenset(int(s) for d, mask in zip(devices, held, strict=True) for s in np.unique(d.steps.site[mask]))
-    how = f"{_POOL} what is kept, of {_named(tape, sites, _by_bytes(devices))}"
+    how = f"{_POOL} what is kept, of {named(tape, sites, _by_bytes(devices))}"
     growing = replace(devices[0].settings, expandable_segments=True, max_split_size=None)
     for settings, label in ((devices[0].settings, ""), (growing, ", expandable_segments:True")):
         yield from _cases(devices, f"what is kept apart{label}", how + label.replace(", ", ", with "), kept_apart, cap, settings)

@@ -50,6 +50,16 @@ class AllocatorSettings:
     expandable_segments: bool = False
     fraction: float | None = None
 
+    @property
+    def grows_without_end(self) -> bool:
+        """Large free ranges are never reused for smaller requests, and an expandable segment maps new pages instead (pytorch#193400)."""
+        return self.expandable_segments and self.max_split_size is not None
+
+    @property
+    def collects_nothing(self) -> bool:
+        """A threshold of a garbage collection that only runs below a memory fraction, which nothing here sets."""
+        return self.gc_threshold > 0 and self.fraction is None
+
     def native(self) -> emulate.Settings:
         """The same for the emulated allocator."""
         native = emulate.Settings()

@@ -13,13 +13,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from forebay.capture_law import ENDS
-from forebay.contract.rule import Rule, anywhere, once, sites_of
-from forebay.finding import Finding
+from forebay.contract.rule import Rule, RuleFigures, anywhere, once, sites_of
+from forebay.finding import Count, Finding
 from forebay.tape import Kind, Sees, Tape
 from forebay.views.order import place
 
 NAME, PREVENTS = "capture-unclean", "dirty-capture"
 _INVALIDATED = 901
+
+
+class Figures(RuleFigures, frozen=True, kw_only=True):
+    """The number of the error that the driver gave."""
+
+    status: Count
 
 
 def judge(tape: Tape) -> Iterator[Finding]:
@@ -41,7 +47,7 @@ def _finding(tape: Tape, row: int, status: int) -> Finding:
         certainty="certain",
         remedy=law.instead,
         about=[at.kind.name, at.name, law.name],
-        evidence={"status": status, "times": 1},
+        evidence=Figures(status=status, times=1),
         events=[row],
         sites=sites_of(at.stack),
         prevents=PREVENTS,
@@ -55,5 +61,6 @@ RULE = Rule(
     frozenset({Sees.CAPTURES}),
     __doc__,
     anywhere(judge),
+    Figures,
     "a tape of the program's own runtime shows captures; a PyTorch snapshot does not",
 )

@@ -12,13 +12,19 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from forebay.contract.rule import Rule, anywhere, once, sites_of
+from forebay.contract.rule import Rule, RuleFigures, anywhere, once, sites_of
 from forebay.finding import Finding
 from forebay.tape import Kind, Sees, StreamClass, Tape
 from forebay.views.order import Place, place
 
 NAME, PREVENTS = "legacy-stream", "legacy-stream-serialization"
 _WORK = (Kind.launch, Kind.copy, Kind.memset, Kind.host_func, Kind.graph_launch)
+
+
+class Figures(RuleFigures, frozen=True, kw_only=True):
+    """The blocking streams that wait for each other through the legacy stream, by name."""
+
+    blocking_streams: list[str]
 
 
 def judge(tape: Tape) -> Iterator[Finding]:
@@ -51,7 +57,7 @@ def _finding(at: Place, beside: list[str]) -> Finding:
         certainty="certain",
         remedy=f"put {at} into a stream of its own, or make {_named(beside)} non-blocking",
         about=[at.kind.name, at.name],
-        evidence={"blocking_streams": beside, "times": 1},
+        evidence=Figures(blocking_streams=beside, times=1),
         events=[at.row],
         sites=sites_of(at.stack),
         prevents=PREVENTS,
@@ -62,4 +68,4 @@ def _named(streams: list[str]) -> str:
     return ", ".join(f"`{name}`" for name in streams[:4]) + (f" and {len(streams) - 4} more" if len(streams) > 4 else "")
 
 
-RULE = Rule(NAME, PREVENTS, "error", frozenset({Sees.WORK, Sees.STREAMS}), __doc__, anywhere(judge))
+RULE = Rule(NAME, PREVENTS, "error", frozenset({Sees.WORK, Sees.STREAMS}), __doc__, anywhere(judge), Figures)

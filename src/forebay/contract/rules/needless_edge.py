@@ -10,12 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from forebay.contract.rule import Rule, anywhere, once, sites_of
-from forebay.finding import Finding
+from forebay.contract.rule import Rule, RuleFigures, anywhere, once, sites_of
+from forebay.finding import Count, Finding
 from forebay.tape import Sees, Tape
 from forebay.views.needed import Edge, Edges
 
 NAME, PREVENTS = "needless-edge", "lost-overlap"
+
+
+class Figures(RuleFigures, frozen=True, kw_only=True):
+    """How many rows the edge stands in, and how many pairs of items it keeps from overlapping."""
+
+    rows: Count
+    orderings: Count
 
 
 def judge(tape: Tape) -> Iterator[Finding]:
@@ -31,11 +38,13 @@ def _finding(edge: Edge) -> Finding:
         certainty="certain",
         remedy=f"remove {edge.first}",
         about=[edge.first.kind.name, str(edge.first.stream)],
-        evidence={"rows": len(edge.rows), "orderings": edge.effect, "times": 1},
+        evidence=Figures(rows=len(edge.rows), orderings=edge.effect, times=1),
         events=edge.rows[:8],
         sites=sites_of(edge.first.stack),
         prevents=PREVENTS,
     )
 
 
-RULE = Rule(NAME, PREVENTS, "warning", frozenset({Sees.WORK, Sees.USES, Sees.EDGES, Sees.SYNCS}), __doc__, anywhere(judge))
+RULE = Rule(
+    NAME, PREVENTS, "warning", frozenset({Sees.WORK, Sees.USES, Sees.EDGES, Sees.SYNCS}), __doc__, anywhere(judge), Figures
+)

@@ -12,18 +12,25 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
-from typing import Any
+from typing import Literal
 
 from forebay.contract.contract_file import Contract
 from forebay.contract.order_check import Breach, Run, Unmatched, breaches
 from forebay.contract.order_spec import Pattern
-from forebay.contract.rule import Rule, once, sites_of
+from forebay.contract.rule import Rule, RuleFigures, once, sites_of
 from forebay.finding import Certainty, Finding, Site
 from forebay.tape import Sees, StreamClass, Tape
 from forebay.views.order import Place, missing_edge, place
 
 NAME, PREVENTS = "order", "lost-overlap"
 ADVICE = "work and edges are in tapes of the program's own runtime and in recordings; a PyTorch snapshot shows neither"
+
+
+class Figures(RuleFigures, frozen=True, kw_only=True):
+    """The entry of the contract, and what it asks for."""
+
+    entry: str
+    intent: Literal["before", "overlap"]
 
 
 def judge(tape: Tape, contract: Contract) -> Iterator[Finding]:
@@ -49,7 +56,7 @@ def _finding(run: Run, breach: Breach | Unmatched) -> Finding:
 def _broken(breach: Breach, places: list[Place], what: str, remedy: str) -> Finding:
     about = [str(breach.entry), *(str(p.name or p.kind.name) for p in places[:2])]
     sites = sites_of(*(p.stack for p in places))
-    evidence = {"entry": str(breach.entry), "intent": breach.entry.intent, "times": 1}
+    evidence = Figures(entry=str(breach.entry), intent=breach.entry.intent, times=1)
     return _of(f"`{breach.entry}`: {what}", breach.certainty, remedy, about, evidence, [p.row for p in places], sites)
 
 
@@ -64,7 +71,7 @@ def _unmatched(run: Run, found: Unmatched) -> Finding:
             f"no {entry.left} ran in one step with a {entry.right} of another stream",
             "use two streams, or drop the entry",
         )
-    evidence = {"entry": str(entry), "intent": entry.intent, "times": 1}
+    evidence = Figures(entry=str(entry), intent=entry.intent, times=1)
     return _of(f"`{entry}`: {what}", "certain", remedy, [str(entry)], evidence, [], [])
 
 
@@ -73,7 +80,7 @@ def _of(
     certainty: Certainty,
     remedy: str,
     about: list[str],
-    evidence: dict[str, Any],
+    evidence: Figures,
     events: list[int],
     sites: list[Site],
 ) -> Finding:
@@ -111,4 +118,4 @@ def _unwritten(run: Run, breach: Breach) -> str:
     return "that launches of one graph come after one another"
 
 
-RULE = Rule(NAME, PREVENTS, "error", frozenset({Sees.WORK, Sees.EDGES}), __doc__, judge, ADVICE, "by the contract")
+RULE = Rule(NAME, PREVENTS, "error", frozenset({Sees.WORK, Sees.EDGES}), __doc__, judge, Figures, ADVICE, "by the contract")

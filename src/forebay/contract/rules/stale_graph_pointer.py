@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
-from forebay.contract.rule import Rule, anywhere, once, race_finding
+from forebay.contract.rule import RaceFigures, Rule, anywhere, once, race_finding
 from forebay.finding import Finding
 from forebay.tape import Kind, Sees, Tape
 from forebay.views.order import Place, Race, find_races, place
@@ -62,4 +62,5 @@ RULE = Rule(
     frozenset({Sees.ALLOCS, Sees.WORK, Sees.USES, Sees.EDGES, Sees.CAPTURES, Sees.GRAPHS}),
     __doc__,
     anywhere(judge),
+    RaceFigures,
 )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from forebay.contract.rule import Rule, anywhere, once, race_finding
+from forebay.contract.rule import RaceFigures, Rule, anywhere, once, race_finding
 from forebay.finding import Finding
 from forebay.tape import Sees, Tape
 from forebay.views.order import Race, find_races
@@ -33,4 +33,4 @@ def _message(race: Race) -> str:
     return f"{race.a} and {race.b} touch the same bytes: nothing orders them"
 
 
-RULE = Rule(NAME, PREVENTS, "error", frozenset({Sees.WORK, Sees.USES, Sees.EDGES}), __doc__, anywhere(judge))
+RULE = Rule(NAME, PREVENTS, "error", frozenset({Sees.WORK, Sees.USES, Sees.EDGES}), __doc__, anywhere(judge), RaceFigures)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from forebay.contract.rule import Rule, anywhere, once, race_finding
+from forebay.contract.rule import RaceFigures, Rule, anywhere, once, race_finding
 from forebay.contract.rules.stale_graph_pointer import is_stale
 from forebay.finding import Finding
 from forebay.tape import Sees, Tape
@@ -32,4 +32,6 @@ def _message(race: Race) -> str:
     return f"{race.b} gives back bytes that {race.a} may still use: nothing orders them"
 
 
-RULE = Rule(NAME, PREVENTS, "error", frozenset({Sees.ALLOCS, Sees.WORK, Sees.USES, Sees.EDGES}), __doc__, anywhere(judge))
+RULE = Rule(
+    NAME, PREVENTS, "error", frozenset({Sees.ALLOCS, Sees.WORK, Sees.USES, Sees.EDGES}), __doc__, anywhere(judge), RaceFigures
+)

@@ -7,12 +7,20 @@ Instead: one setting at a time, checked with `forebay whatif`, read back from a 
 """
 
 from forebay.doctor.evidence import Evidence
+from forebay.doctor.figures import IncidentFigures
 from forebay.doctor.saying import found
-from forebay.finding import Finding
+from forebay.finding import Bytes, Finding
 from forebay.tape import Sees
 
 NAME = "allocator-settings"
 NEEDS = frozenset[Sees]()
+
+
+class Figures(IncidentFigures, frozen=True, kw_only=True):
+    """What was set."""
+
+    max_split_size_bytes: Bytes | None = None
+    gc_threshold: float | None = None
 
 
 def judge(e: Evidence) -> Finding | None:
@@ -20,21 +28,21 @@ def judge(e: Evidence) -> Finding | None:
     if e.run is None:
         return None
     told = e.run.settings
-    if told.expandable_segments and told.max_split_size is not None:
+    if told.grows_without_end:
         return found(
             NAME,
             "expandable_segments and max_split_size_mb are set together: large free ranges are never reused, new pages are mapped instead",
             "keep one of the two; `forebay whatif FILE --settings …` shows which",
+            Figures(max_split_size_bytes=told.max_split_size),
             certain=True,
-            max_split_size_bytes=told.max_split_size,
         )
-    if told.gc_threshold and told.fraction is None and not e.run.presses and not e.refused:
+    if told.collects_nothing and not e.run.presses and not e.refused:
         return found(
             NAME,
             f"garbage_collection_threshold:{told.gc_threshold:g} is set, and nothing was collected: it needs a memory fraction below 1",
             "set torch.cuda.set_per_process_memory_fraction as well, or drop the threshold",
+            Figures(gc_threshold=told.gc_threshold),
             certain=False,
             severity="warning",
-            gc_threshold=told.gc_threshold,
         )
     return None

@@ -6,14 +6,11 @@ Instead: give the sites that live long a pool of their own, or sizes that fit ea
 request. empty_cache frees nothing here: no segment is wholly idle.
 """
 
-from typing import Any
-
-import msgspec
-
 from forebay.doctor.cause import cause_of
 from forebay.doctor.evidence import Evidence
-from forebay.doctor.saying import found, sized
-from forebay.finding import Finding
+from forebay.doctor.figures import IncidentFigures, PinFigures
+from forebay.doctor.saying import found, sized, sized_below
+from forebay.finding import Bytes, Finding
 from forebay.tape import Sees
 from forebay.views.census import Pin
 
@@ -26,6 +23,17 @@ _OURS = "give what stays a pool of its own, apart from what comes and goes: Pool
 _HEAP = "`forebay whatif FILE` tells which remedy serves the request: the pinning sites in a pool of their own, or other settings"
 
 
+class Figures(IncidentFigures, frozen=True, kw_only=True):
+    """The request, the idle bytes that would have served it together, and the sites whose blocks keep them apart."""
+
+    request_bytes: Bytes | None = None
+    idle_bytes: Bytes | None = None
+    reserved_bytes: Bytes | None = None
+    largest_free_bytes: Bytes | None = None
+    releasable_bytes: Bytes | None = None
+    pins: tuple[PinFigures, ...] = ()
+
+
 def judge(e: Evidence) -> Finding | None:
     """A refusal whose idle bytes lie mostly in partly used segments of the request's own pool and stream; a
     warning where they are no more than any program has."""
@@ -34,29 +42,29 @@ def judge(e: Evidence) -> Finding | None:
     if cause is None or not (cause.name == NAME or ordinary):
         return None
     pins = e.census.pins() if e.census is not None else []
+    says = f"{sized(e.request)} were refused with {sized(e.idle)} idle inside {sized(e.reserved)} reserved"
+    if e.largest_free is not None:
+        says += f"; the largest free block has {sized_below(e.largest_free, e.request)}"
+    if ordinary:
+        says += "; any program has as much idle in pieces, so this is not the cause"
     return found(
         NAME,
-        f"{sized(e.request)} were refused with {sized(e.idle)} idle inside {sized(e.reserved)} reserved"
-        + (f"; the largest free block has {sized(e.largest_free)}" if e.largest_free is not None else ""),
+        says,
         _OURS if e.framework == "forebay" else _HEAP if e.census is not None else _LOG,
+        Figures(
+            request_bytes=e.request,
+            idle_bytes=e.idle,
+            reserved_bytes=e.reserved,
+            largest_free_bytes=e.largest_free,
+            releasable_bytes=e.releasable,
+            pins=tuple(_pin(e, pin) for pin in pins[:_MOST]),
+        ),
         certain=cause.certain,
         severity="warning" if ordinary else "error",
         events=[e.row] if e.row is not None else [],
         sites=e.sites([pin.site for pin in pins]),
-        request_bytes=e.request,
-        idle_bytes=e.idle,
-        reserved_bytes=e.reserved,
-        largest_free_bytes=e.largest_free,
-        releasable_bytes=e.releasable,
-        pins=[_pin(e, pin) for pin in pins[:_MOST]] or None,
     )
 
 
-def _pin(e: Evidence, pin: Pin) -> dict[str, Any]:
-    """A site that keeps partly used segments: its bytes in them, and the free bytes of those in which it is alone."""
-    return {
-        "site": [msgspec.to_builtins(site) for site in e.sites([pin.site])],
-        "segments": pin.segments,
-        "held_bytes": pin.held,
-        "freed_if_gone_bytes": pin.freed_alone,
-    }
+def _pin(e: Evidence, pin: Pin) -> PinFigures:
+    return PinFigures(site=e.sites([pin.site]), segments=pin.segments, held_bytes=pin.held, freed_if_gone_bytes=pin.freed_alone)

@@ -9,13 +9,23 @@ the row "frees do not wait".
 
 from forebay.doctor.cause import cause_of
 from forebay.doctor.evidence import Evidence
+from forebay.doctor.figures import IncidentFigures
 from forebay.doctor.saying import found, sized
-from forebay.finding import Finding
+from forebay.finding import Bytes, Finding
 from forebay.tape import Sees
 
 NAME = "deferred-frees"
 NEEDS = frozenset[Sees]()
 _SHARE, _LEAST = 0.2, 32 << 20  # of reserved, and bytes: below either waiting frees are ordinary
+
+
+class Figures(IncidentFigures, frozen=True, kw_only=True):
+    """What waits, and beside what."""
+
+    pending_bytes: Bytes
+    reserved_bytes: Bytes
+    allocated_bytes: Bytes | None = None
+    request_bytes: Bytes | None = None
 
 
 def judge(e: Evidence) -> Finding | None:
@@ -32,11 +42,8 @@ def judge(e: Evidence) -> Finding | None:
         NAME,
         f"{sized(e.pending)} of {sized(e.reserved)} reserved are freed and wait for other streams; {sized(e.allocated)} are live",
         "let the block's own stream wait for its last use before the free, instead of record_stream; `forebay whatif` prices it",
+        Figures(pending_bytes=e.pending, reserved_bytes=e.reserved, allocated_bytes=e.allocated, request_bytes=e.request),
         certain=True,
         events=[e.row] if e.row is not None else [],
         sites=e.sites(sites),
-        pending_bytes=e.pending,
-        reserved_bytes=e.reserved,
-        allocated_bytes=e.allocated,
-        request_bytes=e.request,
     )

@@ -14,8 +14,9 @@ from __future__ import annotations
 from typing import Final
 
 from forebay.doctor.evidence import Evidence
+from forebay.doctor.figures import IncidentFigures
 from forebay.doctor.saying import found
-from forebay.finding import Finding
+from forebay.finding import Count, Finding
 from forebay.tape import Sees
 
 NAME = "dirty-capture"
@@ -33,6 +34,13 @@ _CURES: Final = {
 }
 
 
+class Figures(IncidentFigures, frozen=True, kw_only=True):
+    """The error that the driver gave, and the line of a log that tells it."""
+
+    code: Count
+    line: Count | None = None
+
+
 def judge(e: Evidence) -> Finding | None:
     """A capture that the driver gave up."""
     broken = e.capture
@@ -43,9 +51,8 @@ def judge(e: Evidence) -> Finding | None:
         NAME,
         f"{where}{broken.name} ({broken.code}): {broken.says}",
         _CURES[broken.code],
+        Figures(code=broken.code, line=broken.line),
         certain=broken.code != 901,
         events=[broken.row] if broken.row is not None else [],
         sites=e.sites([broken.site]) if broken.site is not None else [],
-        code=broken.code,
-        line=broken.line,
     )

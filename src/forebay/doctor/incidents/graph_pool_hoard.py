@@ -9,13 +9,24 @@ that are not replayed.
 
 from forebay.doctor.cause import cause_of
 from forebay.doctor.evidence import Evidence
+from forebay.doctor.figures import IncidentFigures
 from forebay.doctor.saying import found, sized
-from forebay.finding import Finding
+from forebay.finding import Bytes, Count, Finding
 from forebay.tape import Sees
 
 NAME = "graph-pool-hoard"
 NEEDS = frozenset({Sees.SEGMENTS})
 _SHARE, _LEAST = 0.2, 32 << 20  # of reserved, and bytes
+
+
+class Figures(IncidentFigures, frozen=True, kw_only=True):
+    """What private pools hold, idle and live, and how many they are."""
+
+    private_idle_bytes: Bytes
+    private_live_bytes: Bytes | None = None
+    reserved_bytes: Bytes
+    private_pools: Count | None = None
+    request_bytes: Bytes | None = None
 
 
 def judge(e: Evidence) -> Finding | None:
@@ -32,11 +43,13 @@ def judge(e: Evidence) -> Finding | None:
         f"{sized(e.private)} of {sized(e.reserved)} reserved lie idle in private pools"
         + (f" ({pools} of them, {sized(e.private_live)} live)" if pools else ""),
         "share one pool among graphs that never run at once, capture the largest shape first, and drop graphs that are not replayed",
+        Figures(
+            private_idle_bytes=e.private,
+            private_live_bytes=e.private_live,
+            reserved_bytes=e.reserved,
+            private_pools=pools,
+            request_bytes=e.request,
+        ),
         certain=e.own is not None,
         events=[e.row] if e.row is not None else [],
-        private_idle_bytes=e.private,
-        private_live_bytes=e.private_live,
-        reserved_bytes=e.reserved,
-        private_pools=pools,
-        request_bytes=e.request,
     )

@@ -7,12 +7,21 @@ Instead: look at the shape at the failing call: an index read as a length, an ov
 
 from forebay.doctor.cause import cause_of
 from forebay.doctor.evidence import Evidence
+from forebay.doctor.figures import IncidentFigures
 from forebay.doctor.saying import found, sized
-from forebay.finding import Finding
+from forebay.finding import Bytes, Finding
 from forebay.tape import Sees
 
 NAME = "impossible-request"
 NEEDS = frozenset[Sees]()
+
+
+class Figures(IncidentFigures, frozen=True, kw_only=True):
+    """The request, as a signed number too where it was negative, and the card."""
+
+    request_bytes: Bytes | None = None
+    request_signed_bytes: int | None = None
+    total_bytes: Bytes | None = None
 
 
 def judge(e: Evidence) -> Finding | None:
@@ -25,9 +34,7 @@ def judge(e: Evidence) -> Finding | None:
         NAME,
         f"the program asked for {asked}" + (f" of a card of {sized(e.total)}" if e.total is not None else ""),
         "look at the shape of the tensor at the failing call: it is the program's mistake, not the memory's",
+        Figures(request_bytes=e.request, request_signed_bytes=e.request_signed, total_bytes=e.total),
         certain=True,
         events=[e.row] if e.row is not None else [],
-        request_bytes=e.request,
-        request_signed_bytes=e.request_signed,
-        total_bytes=e.total,
     )

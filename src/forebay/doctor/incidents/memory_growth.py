@@ -9,8 +9,9 @@ import numpy as np
 
 from forebay._core.allocator import Step
 from forebay.doctor.evidence import Evidence
+from forebay.doctor.figures import IncidentFigures
 from forebay.doctor.saying import found, sized
-from forebay.finding import Finding
+from forebay.finding import Bytes, Finding
 from forebay.tape import Kind, Sees
 from forebay.whatif.steps import freed_at_request
 
@@ -18,10 +19,20 @@ NAME = "memory-growth"
 NEEDS = frozenset({Sees.ALLOCS})
 _WINDOWS, _WARM = 16, 0.2  # windows of the history after its first fifth
 _CHURN, _RISE = 4.0, 0.1  # allocated in all against the peak: it iterates, if no region says so; the rise against the peak
+_FALL = 0.1  # of the rise: a program that lets go of more than that keeps a working set, not a leak
+
+
+class Figures(IncidentFigures, frozen=True, kw_only=True):
+    """How much what stays live rose, to how much, and what one site made of it."""
+
+    rise_bytes: Bytes
+    floor_bytes: Bytes
+    held_by_one_site_bytes: Bytes
 
 
 def judge(e: Evidence) -> Finding | None:
-    """The least that is live in each window of an iterating history rises from nearly every window to the next."""
+    """The least that is live in each window of an iterating history rises from nearly every window to the next, and hardly ever falls.
+    Beside a refusal it is a warning: the refusal has a cause of its own."""
     if e.run is None or len(e.run.steps.step) < 200:
         return None
     steps = freed_at_request(e.run.steps)  # what waits for an event was let go: deferred frees are another matter
@@ -29,11 +40,12 @@ def judge(e: Evidence) -> Finding | None:
     live = steps.requested_live()
     peak, churn = int(live.max()), int(steps.bytes[steps.step == int(Step.alloc)].sum())
     floors = np.array([part.min() for part in np.array_split(live[int(len(live) * _WARM) :], _WINDOWS)])
-    rise = int(floors[-1] - floors[0])
+    rise, steps_up = int(floors[-1] - floors[0]), np.diff(floors)
     if (
         (churn < _CHURN * peak and not _told_iterations(e))
         or rise < _RISE * peak
-        or (np.diff(floors) > 0).sum() < 0.9 * (_WINDOWS - 1)
+        or (steps_up > 0).sum() < 0.9 * (_WINDOWS - 1)
+        or -int(steps_up[steps_up < 0].sum()) > _FALL * rise
     ):
         return None
     alloc = steps.step == int(Step.alloc)
@@ -49,11 +61,10 @@ def judge(e: Evidence) -> Finding | None:
         f"what stays live grew by {sized(rise)} over the last {1 - _WARM:.0%} of the history, to {sized(int(floors[-1]))}; "
         f"what one site made since then and kept to the end is {sized(int(held.max()))}",
         "find who keeps the blocks of these sites: a list of tensors that still carry their graph, a cache without a limit",
+        Figures(rise_bytes=rise, floor_bytes=int(floors[-1]), held_by_one_site_bytes=int(held.max())),
         certain=int(held.max()) >= rise // 2 and not e.refused,  # before a refusal it may have been the way to a plateau
+        severity="warning" if e.refused else "error",
         sites=e.sites(worst),
-        rise_bytes=rise,
-        floor_bytes=int(floors[-1]),
-        held_by_one_site_bytes=int(held.max()),
     )
 
 

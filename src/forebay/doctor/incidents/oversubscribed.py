@@ -7,12 +7,21 @@ Instead: need less, or turn the fallback to system memory off in the driver, so 
 
 from forebay.doctor.cause import cause_of
 from forebay.doctor.evidence import Evidence
+from forebay.doctor.figures import IncidentFigures
 from forebay.doctor.saying import found, sized
-from forebay.finding import Finding
+from forebay.finding import Bytes, Finding
 from forebay.tape import Sees
 
 NAME = "oversubscribed"
 NEEDS = frozenset[Sees]()
+
+
+class Figures(IncidentFigures, frozen=True, kw_only=True):
+    """What is allocated, and what the card has."""
+
+    allocated_bytes: Bytes
+    total_bytes: Bytes | None = None
+    request_bytes: Bytes | None = None
 
 
 def judge(e: Evidence) -> Finding | None:
@@ -24,8 +33,6 @@ def judge(e: Evidence) -> Finding | None:
         NAME,
         f"{sized(max(e.allocated or 0, e.peak or 0))} are allocated on a card of {sized(e.total)}: the rest lies in host memory",
         "need less at once; set the driver's system memory fallback to off to be told earlier",
+        Figures(allocated_bytes=max(e.allocated or 0, e.peak or 0), total_bytes=e.total, request_bytes=e.request),
         certain=True,
-        allocated_bytes=max(e.allocated or 0, e.peak or 0),
-        total_bytes=e.total,
-        request_bytes=e.request,
     )

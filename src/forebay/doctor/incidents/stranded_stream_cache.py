@@ -8,13 +8,25 @@ Instead: allocate on the stream that will use the memory, use few and lasting st
 
 from forebay.doctor.cause import cause_of
 from forebay.doctor.evidence import Evidence
+from forebay.doctor.figures import IncidentFigures
 from forebay.doctor.saying import found, sized
-from forebay.finding import Finding
+from forebay.finding import Bytes, Finding
 from forebay.tape import Sees
 
 NAME = "stranded-stream-cache"
 NEEDS = frozenset({Sees.ALLOCS, Sees.SEGMENTS})
 _SHARE, _LEAST = 0.2, 32 << 20  # of reserved, and bytes
+_THEIRS = "allocate on the stream that uses the memory; drain one-shot streams and call empty_cache once after them"
+_OURS = "take it from the pool and on the stream that go on using it; a pool that is done with is to be trimmed, or to give back"
+
+
+class Figures(IncidentFigures, frozen=True, kw_only=True):
+    """What lies idle on other streams, or in other pools that keep it, and beside what."""
+
+    elsewhere_bytes: Bytes
+    reserved_bytes: Bytes | None = None
+    releasable_bytes: Bytes | None = None
+    request_bytes: Bytes | None = None
 
 
 def judge(e: Evidence) -> Finding | None:
@@ -36,11 +48,13 @@ def judge(e: Evidence) -> Finding | None:
         NAME,
         f"{sized(e.elsewhere)} of {sized(e.held.reserved)} reserved lie idle on {where}; stream {name} alone caches "
         f"{sized(share.releasable + share.stranded)}",
-        "allocate on the stream that uses the memory; drain one-shot streams and call empty_cache once after them",
+        _OURS if e.framework == "forebay" else _THEIRS,
+        Figures(
+            elsewhere_bytes=e.elsewhere,
+            reserved_bytes=e.held.reserved,
+            releasable_bytes=e.releasable,
+            request_bytes=e.request,
+        ),
         certain=True,
         events=[e.row] if e.row is not None else [],
-        elsewhere_bytes=e.elsewhere,
-        reserved_bytes=e.held.reserved,
-        releasable_bytes=e.releasable,
-        request_bytes=e.request,
     )

@@ -8,12 +8,19 @@ error, then `forebay doctor FILE`.
 
 from forebay.doctor.cause import cause_of
 from forebay.doctor.evidence import Evidence
+from forebay.doctor.figures import IncidentFigures
 from forebay.doctor.saying import found, sized
-from forebay.finding import Finding
+from forebay.finding import Bytes, Finding
 from forebay.tape import Sees
 
 NAME = "unknown"
 NEEDS = frozenset[Sees]()
+
+
+class Figures(IncidentFigures, frozen=True, kw_only=True):
+    """The request, where it is stated."""
+
+    request_bytes: Bytes | None = None
 
 
 def judge(e: Evidence) -> Finding | None:
@@ -27,6 +34,6 @@ def judge(e: Evidence) -> Finding | None:
         if e.request is not None
         else "a request was refused; how large it was is not stated",
         "look before you change anything: which of the causes it is cannot be told from this",
+        Figures(request_bytes=e.request),
         certain=False,
-        request_bytes=e.request,
     )
