@@ -7,8 +7,8 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
-#include <optional>
 #include <cstdlib>
+#include <optional>
 #include <span>
 #include <thread>
 #include <vector>

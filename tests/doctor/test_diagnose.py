@@ -1,12 +1,14 @@
 """Verdicts: the labelled incidents, healthy and public snapshots, reports of the field as small tapes, lines of logs."""
 
 import json
+import lzma
+import pickle
 
 import pytest
 
 from corpus import artifacts
 from forebay.doctor import INCIDENTS, diagnose, diagnose_line
-from forebay.sources import open_artifact
+from forebay.sources import open_artifact, open_bytes
 from forebay.sources.log_text import out_of_memory
 from forebay.tape import parse
 
@@ -36,6 +38,38 @@ def test_a_public_snapshot_is_no_checkerboard_and_without_a_history_nobody_can_t
         assert verdict == "cannot-tell"
     if "healthy" in path.name:
         assert verdict is None
+
+
+@pytest.mark.parametrize("path", artifacts("recordings", "*.pickle.xz"), ids=lambda path: path.name)
+def test_no_recording_of_a_working_set_is_called_a_leak(path):
+    """The same workload without its cap shows that what it keeps rises and falls (mixed), or does not rise (train, streams)."""
+    found = {finding.name: finding for finding in diagnose(open_artifact(path)).findings}
+    growth = found.get("memory-growth")
+    assert growth is None or (growth.severity, growth.certainty, "capped-oom" in found) == ("warning", "possible", True)
+    if path.name.startswith("mixed-default-cap2090"):
+        assert growth is None  # it let go of 346 MiB at once before it was refused
+
+
+@pytest.mark.parametrize("path", artifacts("snapshots", "public_segments_only.pickle.xz"), ids=lambda path: path.name)
+def test_segments_without_a_history_lack_the_history_alone(path):
+    found = diagnose(open_artifact(path))
+    assert {unseen.needs for unseen in found.unseen} == {("allocs",)}
+    assert "graph-pool-hoard" not in {unseen.name for unseen in found.unseen}  # the heap is there to be judged
+
+
+@pytest.mark.parametrize("path", artifacts("snapshots", "public_synthetic_4streams.pickle.xz"), ids=lambda path: path.name)
+def test_a_history_in_which_more_lived_than_was_reserved_is_not_healthy(path):
+    found = diagnose(open_artifact(path))
+    assert found.verdict == "cannot-tell"
+    assert "how 2.1 GiB could be live at one time in 250 MiB reserved" in found.why[0]
+
+
+@pytest.mark.parametrize("path", [path for path in LABELLED if "leak" in path.name], ids=lambda path: path.name)
+@pytest.mark.parametrize("kept", [0.7, 0.3])
+def test_a_leak_is_found_by_a_ring_that_lost_its_beginning(path, kept):
+    data = pickle.loads(lzma.decompress(path.read_bytes()))
+    data["device_traces"] = [trace[int(len(trace) * (1 - kept)) :] for trace in data["device_traces"]]
+    assert diagnose(open_bytes("ring", pickle.dumps(data))).verdict == "memory-growth"
 
 
 HIJACK = """
@@ -186,6 +220,32 @@ def test_every_line_gets_a_verdict_and_its_ledger_sums_to_what_is_used(told):
     if found.findings[0].certainty == "possible":
         commands = ("_dump_snapshot", "nvidia-smi", "free -g; ulimit -l", "torch.mps.driver_allocated_memory")
         assert any(command in found.findings[0].remedy.partition("To be sure: ")[2] for command in commands)
+
+
+ORDERED = """
+sees allocs segments work uses edges streams beginning
+t0 s1 reserve 20M @0x100000000
+t0 s1 alloc A 4M @0x100000000 requested=4M
+t0 s1 launch fill w:A
+t0 s1 record e
+t0 s2 wait e
+t0 s2 launch read r:A
+"""
+
+
+def test_what_is_not_ordered_is_counted_and_left_to_check():
+    assert not any("forebay check" in line for line in diagnose(parse(ORDERED)).why)
+    found = diagnose(parse(ORDERED.replace("t0 s2 wait e\n", "")))
+    assert found.verdict is None
+    assert found.why[-1].startswith("this judges memory; order is another matter, and not sound: a pair of accesses")
+    assert found.why[-1].endswith("1 for certain. `forebay check FILE` names them")
+
+
+def test_figures_that_round_to_the_same_are_told_apart():
+    tight = HIJACK.replace("oom 940M", f"oom {600 * MIB + 512}")  # 512 bytes more than the largest hole
+    message = next(f.message for f in diagnose(parse(tight)).findings if f.name == "checkerboard-fragmentation")
+    assert "600 MiB were refused" in message
+    assert "the largest free block has 600 MiB less 512 B" in message
 
 
 def test_every_incident_has_a_page_and_a_name_of_its_own():

@@ -211,6 +211,78 @@ def test_what_others_took_from_metal_is_held_and_not_idle():
     assert "PYTORCH_MPS_HIGH_WATERMARK_RATIO" in found.findings[0].remedy
 
 
+ASYNC = """torch.OutOfMemoryError: Allocation on device 0 would exceed allowed memory. (out of memory)
+Currently allocated     : 6.52 GiB
+Requested               : 20.00 MiB
+Device limit            : 8.00 GiB
+Free (according to CUDA): 0 bytes
+PyTorch limit (set by user-supplied memory fraction)
+                        : 17179869184.00 GiB"""
+CARD = "GPU 0 has a total capacity of 79.33 GiB of which 508.44 MiB is free. Process 7 has 78.82 GiB memory in use. "
+GRAPHS = (
+    f"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 594.00 MiB. {CARD}Of the allocated memory 60.00 GiB is allocated by "
+    "PyTorch, with 12.00 GiB allocated in private pools (e.g., CUDA Graphs), and 1.00 GiB is reserved by PyTorch but unallocated."
+)
+NPU = (
+    "NPU out of memory. Tried to allocate 5.03 GiB (NPU 3; 60.96 GiB total capacity; 49.47 GiB already allocated; {} current active; "
+    "1.32 GiB free; 57.55 GiB reserved in total by PyTorch)"
+)
+CUPY = "OutOfMemoryError: Out of memory allocating {} bytes (allocated so far: 10,737,418,240 bytes, limit set to: {} bytes)."
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict", "certainty"),
+    [
+        # B1, B2: what lies idle in CUDA's own pool nobody states, so a full card is not certain
+        (ASYNC, "capacity-oom", "possible"),
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate more than 1EB memory.", "impossible-request", "certain"),
+        # E8: of what is called allocated 12 GiB lie in pools of graphs
+        (GRAPHS, "graph-pool-hoard", "possible"),
+        (GRAPHS.replace("12.00 GiB", "58.00 MiB"), "capacity-oom", "certain"),
+        # what is active beyond what is allocated waits: none of it, or 7 GiB
+        (NPU.format("49.47 GiB"), "checkerboard-fragmentation", "possible"),
+        (NPU.format("56.47 GiB"), "deferred-frees", "certain"),
+        (CUPY.format("8,589,934,592", "12,884,901,888"), "capped-oom", "certain"),
+        # D9: host memory under the GPU's name
+        ("cudaHostAlloc failed: out of memory", "pinned-overhead", "certain"),
+        ("RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", "unknown", "possible"),
+        ("n1:2:3 [0] NCCL WARN Cuda failure 'out of memory'", "unknown", "possible"),
+        (
+            "The model's max seq len (32768) is larger than the maximum number of tokens that can be stored in KV cache (20016).",
+            "capacity-oom",
+            "certain",
+        ),
+    ],
+)
+def test_other_wordings_and_what_they_leave_open(text, verdict, certainty):
+    found = diagnose_line(out_of_memory(text))
+    assert (found.verdict, found.findings[0].certainty) == (verdict, certainty)
+
+
+def test_a_server_s_own_estimate_is_the_first_thing_to_do():
+    text = (
+        "To serve at least one request with the models's max seq len (262144), (24.0 GiB KV cache is needed, which is larger than "
+        "the available KV cache memory (3.18 GiB). Based on the available memory, the estimated maximum model length is 34736."
+    )
+    (finding,) = diagnose_line(out_of_memory(text)).findings
+    assert finding.remedy.startswith("max_model_len=34736, ")
+    assert (finding.evidence["max_seq_len"], finding.evidence["estimated_max_len"]) == (262144, 34736)
+
+
+def test_the_limit_to_raise_is_the_framework_s_own():
+    (finding,) = diagnose_line(out_of_memory(CUPY.format("8,589,934,592", "12,884,901,888"))).findings
+    assert "set_limit" in finding.remedy
+    assert "torch" not in finding.remedy
+
+
+def test_no_share_in_use_is_told_where_nobody_states_what_is_reserved():
+    statistics = "Limit: 8847717172\nInUse: 4797028096\nMaxInUse: 7450003456\nNumAllocs: 54412\nMaxAllocSize: 2468347904"
+    found = diagnose_line(out_of_memory(statistics))
+    assert not any("rule of 70" in line for line in found.why)
+    assert (found.ledger["cached"], found.ledger["live"]) == (None, 4797028096)
+    assert diagnose_line(out_of_memory(ASYNC)).ledger["unknown_together"] == 8 * GIB - round(6.52 * GIB)
+
+
 def test_a_full_card_is_certain_only_where_nothing_can_lie_idle():
     """The line does not say what was reserved: the bytes may have been there, in pieces."""
     text = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 136.00 MiB (GPU 0; 79.15 GiB total capacity; 120.88 MiB free)"

@@ -2,6 +2,7 @@
 
 import json
 import random
+import textwrap
 
 import pytest
 from hypothesis import given
@@ -56,6 +57,31 @@ def test_a_new_line_of_pytorch_gives_all_its_figures():
         "reserved_unallocated_bytes": round(336.73 * MIB),
     }
     assert found.rounding["allocated_bytes"] == 5368710  # half of 0.01 GiB, rounded up
+
+
+def wrapped(text, width):
+    """As a terminal shows a long line, cut between words."""
+    return "\n".join(textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False))
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("text", [NEW, OLD])
+def test_a_line_that_a_terminal_wrapped_gives_the_same_figures(text, width):
+    found = out_of_memory(f"step 3\n{wrapped(text, width)}\nINFO 12.00 MiB is free on the host\nstep 4")
+    assert found.figures == out_of_memory(text).figures
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "INFO max memory allocated 12.3 GiB; no out of memory so far",
+        "slurmstepd: error: Detected 1 oom_kill event",
+        "Warning: if you run out of memory, try setting max_split_size_mb",
+        "Out of memory: Killed process 12 (python)",
+    ],
+)
+def test_what_sounds_like_one_is_none(text):
+    assert first(text) is None
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,7 @@ def _unseen(e: Evidence) -> tuple[Unseen, ...]:
     return tuple(out)
 
 
-def _diagnosed(each: Sequence[Evidence]) -> Diagnosis:
+def _diagnosed(each: Sequence[Evidence], tape: Tape | None = None) -> Diagnosis:
     """The verdict over the devices of an artifact, that of the first refusal first."""
     first = each[0]
     cause = cause_of(first)
@@ -178,7 +178,7 @@ def _diagnosed(each: Sequence[Evidence]) -> Diagnosis:
         why = [f"it does not show {lacks}: {unseen[0].advice}"]
     else:
         why = [_healthy(e) if len(each) == 1 else f"device {e.device}: {_healthy(e)}" for e in each]
-    why += filter(None, [misleads(first), _of_order(first.tape)])
+    why += filter(None, [misleads(first), _of_order(tape)])
     return Diagnosis(verdict, tuple(found), tuple(why), _ledger(first), unseen, _gauges(first))
 
 
@@ -191,9 +191,10 @@ def _of_order(tape: Tape | None) -> str | None:
     pairs, certain = unordered(tape)
     if not pairs:
         return None
+    told = f"{pairs:,} pairs of accesses" if pairs > 1 else "a pair of accesses"
     return (
-        f"this judges memory; order is another matter, and not sound: {pairs:,} pairs of accesses to the same bytes that nothing orders, "
-        f"{certain:,} for certain. `forebay check FILE` names them"
+        f"this judges memory; order is another matter, and not sound: {told} to the same bytes that nothing orders, {certain:,} for "
+        "certain. `forebay check FILE` names them"
     )
 
 
@@ -201,7 +202,7 @@ def diagnose(tape: Tape) -> Diagnosis:
     """What a tape shows. Without a history only what the heap alone says can be told; of a log what its first failure says."""
     if tape.provenance.get("format") == "log-text":
         return diagnose_line(failure_of(tape))
-    return _diagnosed(from_tape(tape))
+    return _diagnosed(from_tape(tape), tape)
 
 
 def diagnose_line(line: OutOfMemory | CaptureError) -> Diagnosis:

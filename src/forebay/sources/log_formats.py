@@ -42,7 +42,7 @@ _STATS: Final[dict[str, str]] = {
     "max_alloc_bytes": r"\bMaxAllocSize: {1,40}(\d[\d.,]{0,30}(?:[KMGT]i?B|B)?)",
 }
 
-WRAPPED: Final = 6  # lines that a terminal may have made of one
+WRAPPED: Final = 12  # lines that a terminal may have made of one
 
 _TORCH: Final[dict[str, str | tuple[str, ...]]] = {
     "tried_bytes": (r"Tried to allocate {size}", r"Tried to allocate more than (1 ?EB)\b"),
@@ -277,6 +277,8 @@ FORMATS: Final = (
     _format(
         "pytorch",
         r"(?:OutOfMemoryError|RuntimeError)[:)] (?:CUDA|HIP|XPU|NPU) out of memory|OutOfMemoryError: Allocation on device",
+        WRAPPED,
+        **_TORCH,
     ),
 )
 

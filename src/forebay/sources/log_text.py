@@ -188,6 +188,8 @@ def _continues(form: Format, line: str) -> bool:
     if form.more == WRAPPED and _A_RECORD.match(line):
         return False
     begun = _recognised(line)
+    if begun is form and form.more == WRAPPED:
+        return not _A_REFUSAL.search(line)  # what is in brackets tells the wording too, and does not begin it
     return begun is None or (begun.framework == form.framework and begun is not form)
 
 
@@ -198,6 +200,7 @@ def _window(lines: list[str], at: int, form: Format) -> str:
     return "\n".join(lines[at : last + 1])
 
 
+_A_REFUSAL: Final = re.compile(r"out of memory|Tried to allocate")
 # How what a program logs next begins: a time, a level, a rank, a stack.
 _A_RECORD: Final = re.compile(
     r"\s*(?:\[|\(\w{1,80} pid=|\d{4}[-/]\d|\d{1,2}:\d\d|(?i:info|warn(?:ing)?|error|debug|traceback|epoch|step|file)\b|\w{1,80}Error\b|$)"

@@ -19,6 +19,7 @@ NAME = "memory-growth"
 NEEDS = frozenset({Sees.ALLOCS})
 _WINDOWS, _WARM = 16, 0.2  # windows of the history after its first fifth
 _CHURN, _RISE = 4.0, 0.1  # allocated in all against the peak: it iterates, if no region says so; the rise against the peak
+_LET_GO = 8.0  # of the rise: allocated and freed again
 _FALL = 0.1  # of the rise: a program that lets go of more than that keeps a working set, not a leak
 
 
@@ -42,7 +43,7 @@ def judge(e: Evidence) -> Finding | None:
     floors = np.array([part.min() for part in np.array_split(live[int(len(live) * _WARM) :], _WINDOWS)])
     rise, steps_up = int(floors[-1] - floors[0]), np.diff(floors)
     if (
-        (churn < _CHURN * peak and not _told_iterations(e))
+        not (churn >= _CHURN * peak or _told_iterations(e) or _goes_round(e, churn, rise))
         or rise < _RISE * peak
         or (steps_up > 0).sum() < 0.9 * (_WINDOWS - 1)
         or -int(steps_up[steps_up < 0].sum()) > _FALL * rise
@@ -66,6 +67,11 @@ def judge(e: Evidence) -> Finding | None:
         severity="warning" if e.refused else "error",
         sites=e.sites(worst),
     )
+
+
+def _goes_round(e: Evidence, churn: int, rise: int) -> bool:
+    """Whether a history that begins in mid-life, when nothing is loaded any more, lets go of many times what stays."""
+    return e.tape is not None and Sees.BEGINNING not in e.tape.sees and churn - rise >= _LET_GO * rise
 
 
 def _told_iterations(e: Evidence) -> bool:
