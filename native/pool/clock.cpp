@@ -11,6 +11,10 @@ namespace forebay {
 std::uint64_t Clock::at_free() {
   const std::uint64_t epoch = open_.load(std::memory_order_acquire);
   if (lifetime_ == Lifetime::ours || ended()) return epoch;
+  if (lifetime_ == Lifetime::named) {
+    unrecorded_.store(true, std::memory_order_release);  // after the epoch was read: a record closes no less
+    return epoch;
+  }
   poll();
   record();
   return epoch;
@@ -23,6 +27,8 @@ bool Clock::reached(std::uint64_t epoch) {
   poll();
   if (passed(epoch) || is_covered(epoch) || !alive()) return passed(epoch);
   // No event could be recorded: an idle stream proves as much.
+  const Domain::Asking asking(domain_);
+  if (!asking.allowed()) return false;
   const std::uint64_t now = advance();
   const Result<bool> idle = domain_.driver().stream_query(domain_.device(), handle_);
   domain_.note(idle.status());
@@ -75,7 +81,11 @@ void Clock::end() {
   ended_.store(true, std::memory_order_release);
 }
 
-bool Clock::lost(std::uint64_t epoch) const { return ended() && !is_covered(epoch); }
+void Clock::named() {
+  if (unrecorded_.exchange(false, std::memory_order_acq_rel) && !record_on_stream()) unrecorded_.store(true);
+}
+
+bool Clock::lost(std::uint64_t epoch) const { return (ended() || lifetime_ == Lifetime::named) && !is_covered(epoch); }
 
 void Clock::drop_events() {
   std::lock_guard lock(mutex_);
@@ -88,8 +98,8 @@ std::uint64_t Clock::advance() {
 }
 
 bool Clock::alive() {
-  if (ended() || captures_.load(std::memory_order_acquire)) return false;
-  if (lifetime_ == Lifetime::ours) return true;
+  if (ended() || captures_.load(std::memory_order_acquire) || domain_.hushed()) return false;
+  if (lifetime_ != Lifetime::foreign) return lifetime_ == Lifetime::ours;
   const Result<std::uint64_t> id = domain_.driver().stream_id(domain_.device(), handle_);
   domain_.note(id.status());
   return id.ok() && *id == id_;
@@ -100,6 +110,13 @@ bool Clock::alive() {
 std::optional<std::uint64_t> Clock::record() {
   const OwnCalls own(domain_);
   if (domain_.dead() || !alive()) return std::nullopt;
+  return record_on_stream();
+}
+
+std::optional<std::uint64_t> Clock::record_on_stream() {
+  const OwnCalls own(domain_);
+  const Domain::Asking asking(domain_);
+  if (!asking.allowed() || domain_.dead()) return std::nullopt;
   const Result<EventHandle> event = domain_.event();
   if (!event.ok()) return std::nullopt;
   const std::uint64_t epoch = advance();
@@ -134,6 +151,8 @@ bool Clock::poll_first() {
     if (closed_.empty()) return false;
     first = closed_.front();
   }
+  const Domain::Asking asking(domain_);
+  if (!asking.allowed()) return false;
   const Result<bool> answer = domain_.driver().event_query(domain_.device(), first.event);
   domain_.note(answer.status());
   if (answer.ok() ? !*answer : domain_.dead()) return false;

@@ -23,8 +23,9 @@ namespace forebay {
 class Domain;
 
 // Whether a handle stays this stream's for as long as blocks are freed on it. `ours`: it does, and its end is told
-// (Domain::ending). `foreign`: it may be destroyed behind our back, so each free records at once.
-enum class Lifetime : std::uint8_t { ours, foreign };
+// (Domain::ending). `foreign`: it may be destroyed behind our back, so each free records at once. `named`: it is sure
+// to exist only while a call names it (Clock::named), and what was freed on it gets its record then.
+enum class Lifetime : std::uint8_t { ours, foreign, named };
 
 enum class Capturing : std::uint8_t { begins, ends };
 
@@ -53,6 +54,7 @@ class Clock {
   void learn(const std::vector<Point>& points);  // this stream waited for them
   void complete(std::uint64_t epoch);            // the host knows it complete
   void end();                                    // its stream is about to be destroyed: the last record is made here
+  void named();                                  // a caller vouches that the stream exists now: see Lifetime
   // While its stream takes part in a capture no call is made on it. Answers whether that is a change.
   bool capturing(Capturing state) {
     return captures_.exchange(state == Capturing::begins) != (state == Capturing::begins);
@@ -60,7 +62,7 @@ class Clock {
   bool ended() const { return ended_.load(std::memory_order_acquire); }
   // Nothing is left of its stream: its end was told and all that it was given is known complete.
   bool over() const { return ended() && passed(open_.load(std::memory_order_acquire)); }
-  // No event covers the epoch and none can any more: only who knows the device idle can tell that it is complete.
+  // No event covers the epoch, and none can but by chance: only who knows the device idle can tell it complete.
   bool lost(std::uint64_t epoch) const;
   void drop_events();
   bool alive();  // the handle still is this stream
@@ -75,6 +77,7 @@ class Clock {
   std::uint64_t covered() const { return closed_.empty() ? done_.load() : closed_.back().epoch; }
   std::uint64_t advance();                // ends the open epoch in number
   std::optional<std::uint64_t> record();  // the epoch that it ended
+  std::optional<std::uint64_t> record_on_stream();
   void poll();
   bool poll_first();
   bool is_covered(std::uint64_t epoch) const;
@@ -86,6 +89,7 @@ class Clock {
   const Lifetime lifetime_;
   std::atomic<std::uint64_t> open_{1}, done_{0};
   std::atomic<bool> ended_{false}, captures_{false};
+  std::atomic<bool> unrecorded_{false};  // of a `named` one: frees that no record came after
   std::atomic<bool> polling_{false};
   // Guards what follows, and is never held across a driver call: a query may run work, and work may free.
   mutable std::mutex mutex_;

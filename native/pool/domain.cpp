@@ -54,6 +54,18 @@ void Domain::capturing(std::uint64_t stream, Capturing state) {
     captures_open.fetch_sub(1, std::memory_order_acq_rel);
 }
 
+// The order of the two counters is seq_cst: whoever asks and does not see the hush is seen here.
+void Domain::hush() {
+  captures_open.fetch_add(1, std::memory_order_acq_rel);
+  hushed_.fetch_add(1);
+  while (asking_.load() != 0) std::this_thread::yield();
+}
+
+void Domain::unhush() {
+  hushed_.fetch_sub(1);
+  captures_open.fetch_sub(1, std::memory_order_acq_rel);
+}
+
 Mark Domain::mark(std::uint64_t stream) {
   Clock* c = clock(stream);
   if (c == nullptr) return {};

@@ -50,6 +50,28 @@ class Domain {
   // is recorded on it or asked of it: its frees settle afterwards.
   void capturing(std::uint64_t stream, Capturing state);
 
+  // While hushed nothing is recorded on any stream and nothing asked: a capture may begin on whichever. It counts, and
+  // begins when whoever was recording or asking is done: not to be called by one of them.
+  void hush();
+  void unhush();
+  bool hushed() const { return hushed_.load() != 0; }
+  // While one lives that is allowed to, its thread records on a stream or asks how far one got.
+  class Asking {
+   public:
+    explicit Asking(Domain& domain) : domain_(domain) {
+      domain_.asking_.fetch_add(1);
+      allowed_ = !domain_.hushed();
+    }
+    ~Asking() { domain_.asking_.fetch_sub(1); }
+    Asking(const Asking&) = delete;
+    Asking& operator=(const Asking&) = delete;
+    bool allowed() const { return allowed_; }
+
+   private:
+    Domain& domain_;
+    bool allowed_;
+  };
+
   // Edges. `mark` just before a record or a sync, `ordered` after a stream was told to wait for that record, `reached`
   // when the host knows it complete. A stream that was never adopted has nothing to tell.
   Mark mark(std::uint64_t stream);
@@ -88,6 +110,7 @@ class Domain {
   const Nap nap_;
   const std::uint32_t forks_;
   std::atomic<Status> fatal_{Status::ok};
+  std::atomic<std::uint32_t> hushed_{0}, asking_{0};
   mutable std::mutex clocks_mutex_, events_mutex_, pools_mutex_;
   std::unordered_map<std::uint64_t, std::unique_ptr<Clock>> clocks_;
   std::vector<EventHandle> events_;

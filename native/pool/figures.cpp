@@ -51,8 +51,8 @@ Gauges Pool::collect(Counts counts) const {
 // The most that it could grow by once its wholly idle memory is given back.
 std::uint64_t Pool::growth_room(std::uint64_t releasable) const {
   const std::uint64_t kept = reserved() - std::min(reserved(), releasable);
-  const std::uint64_t below_limit =
-      options_.limit ? *options_.limit - std::min(*options_.limit, kept) : kLargestRequest;
+  const std::optional<std::uint64_t> limit = budget_.limit();
+  const std::uint64_t below_limit = limit ? *limit - std::min(*limit, kept) : kLargestRequest;
   const std::uint64_t left = source_.free_bytes().value_or(kLargestRequest);
   const std::uint64_t idle = options_.space == Space::device ? domain_.frames().idle_bytes() : 0,
                       step = growth_->step();
@@ -78,7 +78,8 @@ Verdict Pool::verdict(const Gauges& g, const Need& need) const {
   if (g.largest_free_after_waits >= need.bytes) return Verdict::pending;
   if (g.largest_free_if_idle >= need.bytes) return Verdict::stranded;
   if (g.free() >= need.bytes) return Verdict::fragmented;
-  const bool above_limit = options_.limit && g.reserved + need.bytes > *options_.limit;
+  const std::optional<std::uint64_t> limit = budget_.limit();
+  const bool above_limit = limit && g.reserved + need.bytes > *limit;
   // A source that does not say what it has left refused this request, unless the limit did.
   const std::uint64_t room = source_.free_bytes().value_or(above_limit ? kLargestRequest : 0);
   if (above_limit && room >= need.bytes) return Verdict::capped;
@@ -87,7 +88,7 @@ Verdict Pool::verdict(const Gauges& g, const Need& need) const {
 
 PoolFault Pool::fault(PoolFault::Code code, std::uint64_t asked) const {
   PoolFault fault(code, options_.name, asked);
-  fault.limit = options_.limit;
+  fault.limit = budget_.limit();
   return fault;
 }
 

@@ -93,6 +93,12 @@ bool GuardedPool::lend(Address address, std::uint64_t stream, const Domain& peer
   return block != nullptr;
 }
 
+std::optional<Granted> GuardedPool::underlying(Address address) const {
+  if (domain_.dead()) return std::nullopt;
+  const GuardedPtr block = witness_->live_at(address);
+  return block == nullptr ? std::nullopt : pool_.underlying(block->begin);
+}
+
 std::uint64_t GuardedPool::trim() {
   if (domain_.dead()) return 0;
   write(pool_row(Kind::flush, domain_, options_.index));

@@ -39,6 +39,8 @@ class GuardedPool : private Hoard {
   Gauges gauges() { return own(pool_.gauges()); }
   Gauges gauges(std::uint64_t stream) { return own(pool_.gauges(stream)); }
   std::uint64_t reserved() const { return pool_.reserved(); }
+  void set_limit(std::optional<std::uint64_t> limit) { pool_.set_limit(limit); }
+  std::optional<Granted> underlying(Address address) const;
   std::uint64_t staging_reserved() const { return staging_.reserved(); }  // pinned bytes for what is copied out
   std::optional<std::string> walk() const;
 

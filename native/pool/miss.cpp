@@ -155,15 +155,17 @@ std::vector<Point> Pool::awaited_points(const Need& need) const {
   return points;
 }
 
-std::vector<std::string> Pool::awaited() const {
+std::vector<Point> Pool::pending_points() const {
   std::vector<Point> points;
   for (Lane* lane : lanes()) {
     std::lock_guard lock(lane->mutex);
     const std::vector<Point> pending = lane->awaited();
     points.insert(points.end(), pending.begin(), pending.end());
   }
-  return names_of(points);
+  return points;
 }
+
+std::vector<std::string> Pool::awaited() const { return names_of(pending_points()); }
 
 // Those that the wait limit did not see reached.
 std::vector<Point> Pool::waited_for(std::vector<Point> points, std::chrono::nanoseconds& waited) const {
@@ -176,17 +178,22 @@ std::vector<Point> Pool::waited_for(std::vector<Point> points, std::chrono::nano
   return points;
 }
 
-// Of what no event covers any more only a synchronised device tells.
 void Pool::know_complete(const std::vector<Point>& points) {
   std::chrono::nanoseconds waited{0};
   waited_for(points, waited);
+  know_lost(points);
+}
+
+// Of what no event covers any more only a synchronised device tells.
+void Pool::know_lost(const std::vector<Point>& points) {
   const auto lost = [](const Point& p) { return !p.clock->passed(p.epoch) && p.clock->lost(p.epoch); };
   if (std::any_of(points.begin(), points.end(), lost)) domain_.frames().synchronised();
 }
 
 void Pool::wait_for_frees(const Lane& lane, const Need& need) {
   std::chrono::nanoseconds waited{0};
-  const std::vector<Point> left = waited_for(awaited_points(need), waited);
+  const std::vector<Point> awaited = awaited_points(need), left = waited_for(awaited, waited);
+  know_lost(awaited);
   if (domain_.dead()) refuse_dead();
   settle();
   if (left.empty() || options_.wait_limit.count() == 0) return;

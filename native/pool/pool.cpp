@@ -88,6 +88,14 @@ bool Pool::free_after(Address address, std::vector<Point> points) {
   return take_back(*block);
 }
 
+std::optional<Granted> Pool::underlying(Address address) const {
+  if (domain_.dead()) return std::nullopt;
+  const Block* block = live_at(address);
+  if (block == nullptr) return std::nullopt;
+  const Segment& segment = *block->segment;
+  return segment.mapped != nullptr ? Granted{address, block->size} : Granted{segment.address, segment.size};
+}
+
 Block* Pool::live_at(Address address) const {
   Block* block = map_.find(address);
   return block != nullptr && block->state.load(std::memory_order_relaxed) == BlockState::live ? block : nullptr;
@@ -165,6 +173,7 @@ std::uint64_t Pool::trim() {
   const OwnCalls own(domain_);
   if (domain_.dead()) return 0;
   tell_flush();
+  know_lost(pending_points());
   settle();
   expel_guests();
   const std::uint64_t given = give_back(kLargestRequest);

@@ -46,7 +46,7 @@ enum class WhenFull : std::uint8_t { makes_room, raises };
 struct PoolOptions {
   std::string name = "pool";
   std::uint32_t index = 0;                                         // the pool's id in the tape's side table
-  std::optional<std::uint64_t> limit;                              // bytes reserved
+  std::optional<std::uint64_t> limit;                              // bytes reserved, at first
   std::vector<std::uint64_t> buckets;                              // sizes that requests round up to; none: 512 B steps
   std::chrono::nanoseconds wait_limit = std::chrono::seconds(10);  // of one wait for frees; 0: never wait
   IdleBytes idle = IdleBytes::shared;
@@ -96,6 +96,9 @@ class Pool {
   Gauges gauges();
   Gauges gauges(std::uint64_t stream);
   std::uint64_t reserved() const { return budget_.reserved(); }
+  void set_limit(std::optional<std::uint64_t> limit) { budget_.set_limit(limit); }
+  // The driver's memory that a live block lies in: a segment, or of frames the block itself. None: no live block.
+  std::optional<Granted> underlying(Address address) const;
   const PoolOptions& options() const { return options_; }
   Domain& domain() const { return domain_; }
   std::vector<std::string> awaited() const;  // names of the streams that pending blocks wait for
@@ -132,8 +135,10 @@ class Pool {
   void expel_guests();
   void wait_for_frees(const Lane& lane, const Need& need);
   std::vector<Point> awaited_points(const Need& need) const;
+  std::vector<Point> pending_points() const;
   std::vector<Point> waited_for(std::vector<Point> points, std::chrono::nanoseconds& waited) const;
   void know_complete(const std::vector<Point>& points);
+  void know_lost(const std::vector<Point>& points);
   std::uint64_t give_back(std::uint64_t bytes);
   std::uint64_t siblings_give_back(std::uint64_t bytes);
   [[noreturn]] void give_up(const Lane& lane, const Need& need);
