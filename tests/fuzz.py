@@ -17,11 +17,14 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import numpy as np
+
 import corpus
-from forebay import cli
+from forebay import cli, runtime
 from forebay._core.tape import Extent, Kind, Mode, Recorder, Space, StreamClass
 from forebay.contract import read_contract
 from forebay.errors import BadInput, ForebayError
@@ -150,6 +153,54 @@ def _packed_is_sound(data: bytes) -> None:
     tape_text.read(unpacked(data))
 
 
+def rearranged(data: bytes, rng: random.Random) -> bytes:
+    """The tape of our own runtime with rows left out, doubled or exchanged, or with another address, size, pool or stream in some."""
+    tape = recording.read(data)
+    rows = list(range(len(tape)))
+    for _ in range(rng.choice((1, 2, 4, 16))):
+        at, other = rng.randrange(len(rows)), rng.randrange(len(rows))
+        match rng.randrange(3):
+            case 0:
+                del rows[at]
+            case 1:
+                rows.insert(at, rows[other])
+            case 2:
+                rows[at], rows[other] = rows[other], rows[at]
+    tape = tape.take(np.array(rows))
+    columns = dict(tape.columns)
+    for name in rng.sample(("address", "size", "requested", "pool", "stream"), rng.randrange(3)):
+        columns[name] = columns[name].copy()
+        some = rng.choice(_SIZES) if name in ("address", "size", "requested") else rng.randrange(5)
+        columns[name][rng.randrange(len(tape))] = some % 2 ** (8 * columns[name].itemsize)
+    changed = replace(tape, columns=columns, picked=None)
+    path = FOLDER / "own.arrow"
+    try:
+        file.write(changed, path)
+    except ForebayError:
+        return data
+    return path.read_bytes()
+
+
+@cache
+def _own() -> list[bytes]:
+    path = FOLDER / "run.arrows"
+    with runtime.recording(path):
+        device = runtime.SimDevice("64MiB")
+        stream, other = device.stream("s"), device.stream("t")
+        pools = [runtime.Pool(device, "a", "24MiB"), runtime.Pool(device, "b", growth="frames")]
+        pages = runtime.PagedPool(device, "kv", "4MiB", page_bytes=2**20, page_tokens=16)
+        pages.open(stream, []).grow(20, stream)
+        held = [pools[n % 2].alloc((n % 5 + 1) * 2**20, (stream, other)[n % 3 == 0]) for n in range(9)]
+        for buffer in held[::2]:
+            buffer.free()
+        pools[0].trim()
+        with contextlib.suppress(ForebayError):
+            pools[0].alloc(20 * 2**20, stream)
+        for buffer in held[1::2]:
+            buffer.free()
+    return [path.read_bytes()]
+
+
 def _commands(data: bytes) -> None:
     """The whole way of `whatif` and `doctor`: a status, and where it is 2 one line."""
     path = FOLDER / "broken.pickle"
@@ -248,10 +299,11 @@ READERS: dict[str, Reader] = {
     "packed": (_packed, mutated, _packed_is_sound),
     "commands": (_snapshots, mutated, _commands),
     "histories": (_snapshots, altered, _commands),
+    "own-histories": (_own, rearranged, _commands),
 }
 
 
-SLOW = ("commands", "histories")  # whole commands, a hundred times as long as a reader
+SLOW = ("commands", "histories", "own-histories")  # whole commands, a hundred times as long as a reader
 
 
 def answer(name: str, seed: int, number: int) -> str:

@@ -33,7 +33,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
 
     def told(self) -> dict[str, Any]:
         """The figures as they stand in `evidence`."""
-        told: dict[str, Any] = msgspec.to_builtins(self)
+        told: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))  # what is a tuple here is a list there
         return told
 
 

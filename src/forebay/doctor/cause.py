@@ -74,7 +74,7 @@ def cause_of(e: Evidence) -> Cause | None:
     if e.longest is not None:
         return Cause("capacity-oom", certain=True)  # a server that says how much of a sequence fits
     if e.request is None or (e.reserved is None and e.free is None):
-        return Cause("unknown", certain=False)
+        return Cause("capped-oom" if e.capped else "unknown", certain=False)
     if e.tape is not None and e.reserved is None and e.free is not None and e.free >= e.request and e.allowed is None:
         return Cause("unknown", certain=False)  # room on the card, no limit seen, and nobody knows what the pools held
     idle = e.idle if e.idle is not None else 0

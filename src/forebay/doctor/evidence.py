@@ -51,6 +51,7 @@ class Run:
 
     steps: Steps
     settings: AllocatorSettings
+    asked: AllocatorSettings | None  # what the variable says; None where nobody told, or where PyTorch refuses it
     flushes: Flushes
     presses: int  # requests that gave memory back before they were served or refused
     driver_allocs: int
@@ -100,7 +101,7 @@ class Evidence:
     `elsewhere` on other streams than the request's (without one: than the busiest), or in other pools that kept them; `own` are the
     rest. `held` is what all pools of the process hold. `others` is held by other processes, `outside` by this one beyond its pools.
     `peak` is the most that the program had asked for at one time, `peak_reserved` the most that was held from the driver.
-    `whole`: what was there before the first row is known.
+    `whole`: what was there before the first row is known. `capped`: a limit refused, whatever its figures are.
     """
 
     device: int = 0
@@ -133,6 +134,7 @@ class Evidence:
     pinned_requested: int | None = None
     host_call: bool = False
     longest: Longest | None = None
+    capped: bool = False
     whole: bool = True
     capture: Broken | None = None
     census: Census | None = None

@@ -60,6 +60,7 @@ def _out_of_memory(found: OutOfMemory) -> Evidence:
         private=stated("private_pool_bytes"),
         others=others,
         outside=outside_pools(process, reserved),
+        capped="limit_reached" in found.figures,
         longest=None if (fits := stated("estimated_max_len")) is None else Longest(fits, stated("max_seq_len")),
         host_call=found.framework in ("pinned-host", "tensorflow-host", "pytorch-cpu"),
     )

@@ -13,7 +13,7 @@ from forebay._core.allocator import SegmentAction, Step
 from forebay.doctor.evidence import Flushes, Rounds, Run
 from forebay.sources.heap_state import HeapState
 from forebay.tape import Kind, Tape
-from forebay.whatif.settings import recorded
+from forebay.whatif.settings import asked_for, recorded
 from forebay.whatif.steps import Segments, Steps, steps_of
 
 __all__ = ["rounds_of", "run_of"]
@@ -56,6 +56,7 @@ def run_of(tape: Tape, device: int, before: HeapState) -> Run:
     return Run(
         steps=steps,
         settings=recorded(told if isinstance(told, dict) else None),
+        asked=asked_for(told if isinstance(told, dict) else None),
         flushes=_flushes(steps, segments, freed, flush),
         presses=_presses(steps, segments.row[freed]),
         driver_allocs=int(segments.made().sum()),

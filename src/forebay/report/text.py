@@ -58,7 +58,11 @@ def _headlines(output: WhatIf) -> Iterator[Text]:
     if output.calibration is not None:
         exact, where = output.calibration.exact, output.calibration.first_divergence
         calibrated = (
-            "the emulation does what the recording shows" if exact else f"the emulation differs from event {where or 0:,} on"
+            "the emulation does what the recording shows"
+            if exact
+            else f"the emulation differs from event {where:,} on"
+            if where
+            else "the emulation cannot be held against the recording from its beginning"
         )
         yield Text(f"{calibrated}; any allocator needs at least {_mib(output.lower_bound_bytes)}")
 

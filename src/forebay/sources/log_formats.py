@@ -140,6 +140,7 @@ FORMATS: Final = (
         "rmm",
         r"std::bad_alloc: (?:out_of_memory|CUDA error)|RMM_ERROR_OUT_OF_MEMORY",
         tried_bytes=(r"failed to allocate {bytes} bytes", r"failed to allocate {size}"),
+        limit_reached=r"(Maximum pool size exceeded)",
         pool_current_bytes=r"current/max/try size = {size}",
         pool_max_bytes=r"current/max/try size = [\d.]{1,30} [KMGT]?i?B, {size}",
     ),
@@ -197,7 +198,7 @@ FORMATS: Final = (
         "onnxruntime",
         r"Failed to allocate memory for requested buffer of size {bytes}|is smaller than requested bytes of {bytes}",
         tried_bytes=(r"requested buffer of size {bytes}", r"requested bytes of {bytes}"),
-        free_bytes=r"Available memory of {bytes}",
+        limit_reached=r"(Available memory) of",  # of the arena's limit, not of the card
     ),
     _format("onnxruntime", r"CUDA failure 2: out of memory", device=r"\bGPU=(\d{1,6})\b"),
     _format(

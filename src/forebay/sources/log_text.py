@@ -27,7 +27,7 @@ _WORTH_A_LOOK: Final = re.compile(r"(?i)memor|alloc|captur|limit:|oom|seq len|bu
 _LONGEST_LINE: Final = 20_000  # characters of a line that are looked at
 _SENTINEL: Final = 2**63  # bytes from here on are a wrapped or an absent number
 _OTHER_PROCESS: Final = re.compile(r"Process (\d{1,12}) has ([-+]?\d[\d.,]{0,30} {0,2}(?:bytes|[KMGT]i?B)) memory in use")
-_WORDS: Final = frozenset({"op"})
+_WORDS: Final = frozenset({"op", "limit_reached"})
 _RANK: Final = re.compile(r"(?i)\brank[ :=]{0,2}(\d{1,7})\b")
 _COUNTS: Final = frozenset({"device", "max_seq_len", "estimated_max_len"})
 

@@ -110,7 +110,7 @@ def _of(memory: Tape, device: int, mine: Array) -> Own:
     return Own(
         device=device,
         move=move,
-        block=block.astype("i8"),
+        block=np.where(trim, 0, block.astype("i8")),  # of a trim it is nobody's
         bytes=asked,
         stream=memory.columns["stream"][ops] if memory.has("stream") else np.zeros(len(ops), "u4"),
         pool=pool[ops],

@@ -15,7 +15,7 @@ from typing import Any, Final
 from forebay._core import emulate
 from forebay.errors import BadInput
 
-__all__ = ["DEFAULTS", "AllocatorSettings", "apply", "recorded"]
+__all__ = ["DEFAULTS", "AllocatorSettings", "apply", "asked_for", "recorded"]
 
 MIB: Final = 2**20
 LARGE_SEGMENT: Final = 20 * MIB
@@ -211,17 +211,23 @@ _KEYS: Final[dict[str, Callable[[_Words, AllocatorSettings], AllocatorSettings]]
 }
 
 
+def asked_for(told: Mapping[str, Any] | None) -> AllocatorSettings | None:
+    """What the string in a snapshot's `allocator_settings` asks for; None where there is none, or where PyTorch refuses it."""
+    told = told or {}
+    text = str(told.get("PYTORCH_CUDA_ALLOC_CONF") or told.get("PYTORCH_ALLOC_CONF") or "")
+    try:
+        return apply(text) if text else None
+    except BadInput:
+        return None
+
+
 def recorded(told: Mapping[str, Any] | None) -> AllocatorSettings:
     """The settings in force when a snapshot was taken, from its `allocator_settings`; PyTorch's defaults where it says nothing.
 
     What the dict states is believed before the string in it, which may have been refused or set anew since.
     """
     told = told or {}
-    text = str(told.get("PYTORCH_CUDA_ALLOC_CONF") or told.get("PYTORCH_ALLOC_CONF") or "")
-    try:
-        now = apply(text)
-    except BadInput:
-        now = DEFAULTS
+    now = asked_for(told) or DEFAULTS
     split, threshold, table = (
         told.get(key) for key in ("max_split_size", "garbage_collection_threshold", "roundup_power2_divisions")
     )

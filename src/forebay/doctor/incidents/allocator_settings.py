@@ -11,6 +11,7 @@ from forebay.doctor.figures import IncidentFigures
 from forebay.doctor.saying import found
 from forebay.finding import Bytes, Finding
 from forebay.tape import Sees
+from forebay.whatif.settings import DEFAULTS, AllocatorSettings
 
 NAME = "allocator-settings"
 NEEDS = frozenset[Sees]()
@@ -21,6 +22,7 @@ class Figures(IncidentFigures, frozen=True, kw_only=True):
 
     max_split_size_bytes: Bytes | None = None
     gc_threshold: float | None = None
+    ignored: tuple[str, ...] = ()
 
 
 def judge(e: Evidence) -> Finding | None:
@@ -45,4 +47,26 @@ def judge(e: Evidence) -> Finding | None:
             certain=False,
             severity="warning",
         )
+    if e.run.asked is not None and (ignored := _ignored(e.run.asked, told)):
+        return found(
+            NAME,
+            f"the variable asks for {', '.join(ignored)}, and that is not what is in force",
+            "set it before the first allocation, by the name that this version reads, and look for a warning that it is not supported",
+            Figures(ignored=tuple(ignored)),
+            certain=False,
+            severity="warning",
+        )
     return None
+
+
+def _ignored(asked: AllocatorSettings, told: AllocatorSettings) -> list[str]:
+    """Settings that were asked for and are not in force."""
+    pairs = {
+        "expandable_segments": (asked.expandable_segments, told.expandable_segments),
+        "max_split_size_mb": (asked.max_split_size, told.max_split_size),
+        "garbage_collection_threshold": (asked.gc_threshold, told.gc_threshold),
+        "roundup_power2_divisions": (asked.roundup_divisions, told.roundup_divisions),
+    }
+    return [
+        name for name, (wanted, got) in pairs.items() if wanted != got and wanted not in (None, 0.0, DEFAULTS.roundup_divisions)
+    ]

@@ -47,10 +47,11 @@ def judge(e: Evidence) -> Finding | None:
     room = e.request is not None and e.free is not None and e.free >= e.request
     if cause is None or not (cause.name == NAME or (room and cause.name in _SHAPES)):
         return None
+    asked = f"{sized(e.request)} were" if e.request is not None else "a request of unknown size was"
     limit = f"a limit of {sized(e.allowed)}" if e.allowed is not None else "a limit that the record does not state"
     return found(
         NAME,
-        listed(f"{sized(e.request)} were refused by {limit}", reserved=e.reserved, of_it_idle=e.idle, free_on_the_card=e.free),
+        listed(f"{asked} refused by {limit}", reserved=e.reserved, of_it_idle=e.idle, free_on_the_card=e.free),
         f"raise {next((how for name, how in _RAISED.items() if e.framework.startswith(name)), _POOL)}, or need less at once",
         Figures(
             request_bytes=e.request,
