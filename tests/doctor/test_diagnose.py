@@ -30,6 +30,35 @@ def test_a_labelled_incident_gets_its_label_and_what_is_also_there(path):
     assert set(told.get("also") or []) <= set(names(found))
 
 
+def without_stacks(data):
+    """The snapshot as one is that recorded no frames."""
+    for event in (event for trace in data["device_traces"] for event in trace):
+        event.pop("frames", None)
+    for holder in (holder for segment in data["segments"] for holder in (segment, *segment["blocks"])):
+        holder.pop("frames", None)
+    return data
+
+
+def elsewhere(data):
+    """The same on device 2, on streams of other handles."""
+    data["device_traces"] = [[], [], data["device_traces"][0]]
+    for thing in [*data["segments"], *data["device_traces"][2]]:
+        if "stream" in thing:
+            thing["stream"] += 0x5A0000
+    for segment in data["segments"]:
+        segment["device"] = 2
+    return data
+
+
+@pytest.mark.parametrize("changed", [without_stacks, elsewhere], ids=lambda changed: changed.__name__)
+@pytest.mark.parametrize("path", LABELLED, ids=lambda path: path.name)
+def test_a_label_hangs_neither_on_stacks_nor_on_numbers(path, changed):
+    told = json.loads(path.with_name(path.name.replace(".pickle.xz", ".json")).read_text())
+    found = diagnose(open_bytes("changed", pickle.dumps(changed(pickle.loads(lzma.decompress(path.read_bytes()))))))
+    assert found.verdict == told["incident"]
+    assert set(told.get("also") or []) <= set(names(found))
+
+
 @pytest.mark.parametrize("path", PUBLIC, ids=lambda path: path.name)
 def test_a_public_snapshot_is_no_checkerboard_and_without_a_history_nobody_can_tell(path):
     verdict = diagnose(open_artifact(path)).verdict

@@ -4,6 +4,7 @@ heap_evidence.py's.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -12,7 +13,9 @@ from numpy.typing import NDArray
 from forebay._core.allocator import SegmentAction, Step
 from forebay.doctor.evidence import Flushes, Rounds, Run
 from forebay.sources.heap_state import HeapState
-from forebay.tape import Kind, Tape
+from forebay.tape import Kind, Sees, Tape
+from forebay.whatif.calibrate import calibrate
+from forebay.whatif.own_history import is_own
 from forebay.whatif.settings import asked_for, recorded
 from forebay.whatif.steps import Segments, Steps, steps_of
 
@@ -47,11 +50,13 @@ def rounds_of(tape: Tape) -> Rounds | None:
 
 def run_of(tape: Tape, device: int, before: HeapState) -> Run:
     """What the rows of pools' memory say of one device, from the heap before them on."""
-    steps = steps_of(tape, device, before)
+    steps = _resolved(tape, device, before, steps_of(tape, device, before))
     told = tape.provenance.get("settings")
     segments = steps.segments
     freed = np.isin(segments.action, (int(SegmentAction.free), int(SegmentAction.unmap)))
     flush = steps.row[np.isin(steps.step, (int(Step.flush), int(Step.burst)))]
+    if is_own(tape):  # whose trims are rows of their own: what else gives memory back is a pool's end, or makes room
+        flush = flush[np.isin(flush, tape.where(Kind.flush))]
     sites = tape.columns["site"][flush].tolist() if len(flush) and tape.has("site") else []
     return Run(
         steps=steps,
@@ -63,6 +68,21 @@ def run_of(tape: Tape, device: int, before: HeapState) -> Run:
         driver_frees=int(freed.sum()),
         flush_sites=tuple(dict.fromkeys(sites)),
     )
+
+
+def _resolved(tape: Tape, device: int, before: HeapState, steps: Steps) -> Steps:
+    """The history with each run of frees that no stack tells of either a flush or a request's own doing: where the emulated allocator, run
+    under the recorded settings, does all that was recorded, it tells them apart. Else as it is."""
+    burst = steps.row[steps.step == int(Step.burst)]
+    if not len(burst) or Sees.BEGINNING not in tape.sees or is_own(tape):
+        return steps
+    found = calibrate(tape, device, before=before)
+    if not found.exact:
+        return steps
+    flushed = found.steps.row[found.steps.step == int(Step.flush)]
+    asks = np.sort(steps.row[np.isin(steps.step, (int(Step.alloc), int(Step.refused)))])
+    after = np.searchsorted(asks, burst[~np.isin(burst, flushed)])
+    return replace(found.steps, pressed=np.union1d(steps.pressed, asks[after[after < len(asks)]]))
 
 
 def _flushes(steps: Steps, segments: Segments, freed: Array, flush: Array) -> Flushes:
