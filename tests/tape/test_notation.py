@@ -137,7 +137,7 @@ def test_blocks_without_an_address_do_not_overlap():
         ("\nt0 s1 launch k w:Q", "line 2, column 18: no block is called Q"),
         (
             "t0 s1 launch k w:#58",
-            "line 1, column 18: no block is called #58; a block has a name, or is given by its address, @0x1000+512",
+            "line 1, column 18: no block is called #58; write its address, @0x1000+512",
         ),
         ("t0 s1 alloc A 1Q", "line 1, column 15: not a size"),
         ('t0 s1 alloc "A', "line 1, column 13: a quote is not closed"),

@@ -237,11 +237,7 @@ class _Reader:
         name, bracket, _ = token.word.partition("[")
         block = self.scope.blocks.get(text(token.part(0, len(name))))
         if block is None:
-            how = (
-                "a block has a name, or is given by its address, @0x1000+512"
-                if name[:1] == "#"
-                else f"`alloc {name} 1M` makes one"
-            )
+            how = "write its address, @0x1000+512" if name[:1] == "#" else f"`alloc {name} 1M` makes one"
             raise token.wrong(f"no block is called {name}; {how}")
         base = block.row["address"]
         if bracket:
