@@ -116,5 +116,5 @@ bench: $(BIN)/.test ## every benchmark beside its peers; figures of one run, as 
 .PHONY: test-gpu bench-gpu
 test-gpu: ## what only a GPU can show: needs one, CMake, ninja, nanobind, scikit-build-core and pytest; fetches nothing
 	$(PYTHON) tests/gpu/run.py
-bench-gpu: ## the benchmarks that need a GPU
-	@echo "bench-gpu: nothing in this version needs a GPU; \`make bench\` runs every benchmark there is" >&2; exit 2
+bench-gpu: ## the guide's numbers, all allocators and PyTorch's workloads on a GPU; builds and needs what test-gpu does
+	$(PYTHON) benchmarks/gpu/run.py

@@ -1,7 +1,7 @@
 """native_law: the import law of native/, checked by reading its includes. Exit status 1 names each line that breaks it.
 
-bind | torch > record | emulate | pool | order | ingest > driver > tape; Python is seen in bind/ alone, Linux in driver/cuda* and record/
-alone.
+bind > bench | torch > record | emulate | pool | order | ingest > driver > tape; Python is seen in bind/ alone, Linux in
+driver/cuda* and record/ alone.
 """
 
 import re
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 NATIVE = Path(__file__).resolve().parent.parent / "native"
-RANK = {"bind": 3, "torch": 3, "record": 2, "emulate": 2, "pool": 2, "order": 2, "ingest": 2, "driver": 1, "tape": 0}
+RANK = {"bind": 4, "bench": 3, "torch": 3, "record": 2, "emulate": 2, "pool": 2, "order": 2, "ingest": 2, "driver": 1, "tape": 0}
 LINUX = re.compile(r"(linux|asm|sys/(epoll|eventfd|inotify|prctl|sysinfo|syscall))\b")
 
 

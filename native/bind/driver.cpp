@@ -349,7 +349,7 @@ void bind_drivers(nb::module_& m) {
       .def(
           "__init__",
           [](PoolRows* self, TapedDriver& driver, int device, std::string name, std::optional<std::string> consumer,
-             std::optional<std::string> kind, std::string space, std::optional<std::uint64_t> limit) {
+             std::optional<std::string> kind, std::string space, std::optional<std::uint64_t> limit, bool trusted) {
             new (self) PoolRows(driver, device,
                                 {.name = std::move(name),
                                  .consumer = std::move(consumer),
@@ -358,11 +358,12 @@ void bind_drivers(nb::module_& m) {
                                  .space = std::move(space),
                                  .parent = {},
                                  .private_id = {},
-                                 .trusted = false},
+                                 .trusted = trusted},
                                 limit);
           },
           nb::arg("driver"), nb::arg("device"), nb::arg("name"), nb::arg("consumer").none(), nb::arg("kind").none(),
-          nb::arg("space"), nb::arg("limit").none() = nb::none(), nb::keep_alive<1, 2>())
+          nb::arg("space"), nb::arg("limit").none() = nb::none(), nb::kw_only(), nb::arg("trusted") = false,
+          nb::keep_alive<1, 2>(), "`trusted`: its own edges are not on the tape.")
       .def(
           "captured",
           [](PoolRows& self, Kind kind, std::uint64_t stream, Address address, std::uint64_t size) {

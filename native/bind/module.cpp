@@ -12,4 +12,5 @@ NB_MODULE(_core, m) {
   forebay::bind_order(m);
   forebay::bind_pool(m);
   forebay::bind_paged(m);
+  forebay::bind_bench(m);
 }

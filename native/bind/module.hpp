@@ -7,7 +7,6 @@ namespace forebay {
 
 void bind_driver(nanobind::module_& m);
 void bind_cuda(nanobind::module_& m);
-void bind_cuda(nanobind::module_& m);
 void bind_tape(nanobind::module_& m);
 void bind_order(nanobind::module_& m);
 void bind_recorder(nanobind::module_& tape);  // into _core.tape
@@ -15,7 +14,9 @@ void bind_emulate(nanobind::module_& m);
 void bind_allocator(nanobind::module_& m);
 void bind_ingest(nanobind::module_& m);
 void bind_pool(nanobind::module_& m);
-void bind_guarded(nanobind::module_& m);  // into the pools' submodule
+void bind_guarded(nanobind::module_& m);      // into the pools' submodule
+void bind_driver_pool(nanobind::module_& m);  // likewise
 void bind_paged(nanobind::module_& m);
+void bind_bench(nanobind::module_& m);
 
 }  // namespace forebay

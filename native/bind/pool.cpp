@@ -277,6 +277,7 @@ void bind_pool(nb::module_& m) {
   bind_domain(p);
   bind_pools(p);
   bind_guarded(p);
+  bind_driver_pool(p);
   bind_replay(p);
 }
 

@@ -12,6 +12,7 @@ namespace forebay {
 // clang-format off
 #define FOREBAY_CALLS(X) \
   X(facts) X(memory_info) X(malloc) X(free) X(host_alloc) X(host_free) X(host_pointer) \
+  X(pool_create) X(pool_destroy) X(pool_alloc) X(pool_free) X(pool_trim) X(pool_get) X(pool_set) \
   X(reserve_range) X(release_range) X(create) X(release) X(map) X(set_access) X(unmap) \
   X(stream_create) X(stream_destroy) X(stream_id) X(stream_capturing) X(stream_sync) X(stream_query) X(stream_wait) \
   X(device_sync) X(event_create) X(event_destroy) X(event_record) X(event_sync) X(event_query) \

@@ -44,6 +44,10 @@ class CudaDriver : public Driver {
   Result<std::uint64_t> adopt_stream(int device, StreamHandle stream);
   void forget_stream(int device, StreamHandle stream);
   Status fault_of(int device);
+  // A kernel by its name in a module's text (PTX), which stays loaded; and one block of one thread of it, with one
+  // argument of 64 bits.
+  Result<std::uint64_t> kernel(int device, const char* module, const char* name);
+  Status launch_kernel(int device, StreamHandle stream, std::uint64_t kernel, std::uint64_t argument);
 
   std::int64_t now_ns() override;
   int device_count() const override { return static_cast<int>(devices_.size()); }
@@ -62,6 +66,13 @@ class CudaDriver : public Driver {
   Status map(int device, Address address, std::uint64_t bytes, FrameHandle frame) override;
   Status set_access(int device, Address address, std::uint64_t bytes) override;
   Status unmap(int device, Address address, std::uint64_t bytes) override;
+  Result<DriverPoolHandle> pool_create(int device, std::uint64_t most) override;
+  Status pool_destroy(int device, DriverPoolHandle pool) override;
+  Result<Address> pool_alloc(int device, DriverPoolHandle pool, std::uint64_t bytes, StreamHandle stream) override;
+  Status pool_free(int device, Address address, StreamHandle stream) override;
+  Status pool_trim(int device, DriverPoolHandle pool, std::uint64_t kept) override;
+  Result<std::uint64_t> pool_get(int device, DriverPoolHandle pool, PoolAttribute attribute) override;
+  Status pool_set(int device, DriverPoolHandle pool, PoolAttribute attribute, std::uint64_t value) override;
   Result<StreamHandle> stream_create(int device, StreamKind kind, int priority) override;
   Status stream_destroy(int device, StreamHandle stream) override;
   Result<std::uint64_t> stream_id(int device, StreamHandle stream) override;
@@ -140,7 +151,7 @@ class CudaDriver : public Driver {
   std::atomic<bool> over_{false};
   std::vector<std::unique_ptr<Device>> devices_;
   std::mutex lock_;  // of what follows
-  Known events_, segments_, graphs_, executables_;
+  Known events_, segments_, graphs_, executables_, pools_;
   std::vector<std::unique_ptr<Hosted>> captured_;  // run at every launch of a graph
   std::map<Address, std::uint64_t> pinned_;
 };

@@ -18,6 +18,9 @@ using EventPointer = struct CUevent_st*;
 using GraphPointer = struct CUgraph_st*;
 using NodePointer = struct CUgraphNode_st*;
 using ExecutablePointer = struct CUgraphExec_st*;
+using DriverPoolPointer = struct CUmemPoolHandle_st*;
+using ModulePointer = struct CUmod_st*;
+using FunctionPointer = struct CUfunc_st*;
 using HostFunction = void (*)(void*);
 
 inline constexpr Code kNoError = 0, kNotReady = 600;  // CUDA_SUCCESS; an answer, no failure
@@ -36,6 +39,15 @@ struct FrameKind {  // CUmemAllocationProp
 struct Access {  // CUmemAccessDesc
   Location location;
   std::int32_t rights;
+};
+
+struct DriverPoolKind {  // CUmemPoolProps
+  std::int32_t type, exported_as;
+  Location location;
+  void* windows;
+  std::size_t most;  // bytes; 0: the device's own limit. Drivers before CUDA 12.2 take it for reserved and ignore it
+  std::uint16_t usage;
+  unsigned char reserved[54];
 };
 
 enum : std::int32_t {
@@ -103,6 +115,18 @@ inline constexpr int kCudaVersion = 12000;
   X(download, cuMemcpyDtoHAsync, Code(void*, Pointer, std::size_t, StreamPointer)) \
   X(memset, cuMemsetD8Async, Code(Pointer, unsigned char, std::size_t, StreamPointer)) \
   X(host_func, cuLaunchHostFunc, Code(StreamPointer, HostFunction, void*)) \
+  X(pool_create, cuMemPoolCreate, Code(DriverPoolPointer*, const DriverPoolKind*)) \
+  X(pool_destroy, cuMemPoolDestroy, Code(DriverPoolPointer)) \
+  X(pool_alloc, cuMemAllocFromPoolAsync, Code(Pointer*, std::size_t, DriverPoolPointer, StreamPointer)) \
+  X(pool_free, cuMemFreeAsync, Code(Pointer, StreamPointer)) \
+  X(pool_trim, cuMemPoolTrimTo, Code(DriverPoolPointer, std::size_t)) \
+  X(pool_get, cuMemPoolGetAttribute, Code(DriverPoolPointer, std::int32_t, void*)) \
+  X(pool_set, cuMemPoolSetAttribute, Code(DriverPoolPointer, std::int32_t, void*)) \
+  X(module_load, cuModuleLoadData, Code(ModulePointer*, const void*)) \
+  X(module_function, cuModuleGetFunction, Code(FunctionPointer*, ModulePointer, const char*)) \
+  X(kernel, cuLaunchKernel, \
+    Code(FunctionPointer, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, \
+         std::uint32_t, StreamPointer, void**, void**)) \
   X(capture_begin, cuStreamBeginCapture, Code(StreamPointer, std::int32_t)) \
   X(capture_end, cuStreamEndCapture, Code(StreamPointer, GraphPointer*)) \
   X(capture_info, cuStreamGetCaptureInfo, \

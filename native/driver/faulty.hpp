@@ -80,6 +80,27 @@ class FaultyDriver final : public Driver {
   Status unmap(int device, Address address, std::uint64_t bytes) override {
     return made(Call::unmap, [&] { return next_.unmap(device, address, bytes); });
   }
+  Result<DriverPoolHandle> pool_create(int device, std::uint64_t most) override {
+    return made(Call::pool_create, [&] { return next_.pool_create(device, most); });
+  }
+  Status pool_destroy(int device, DriverPoolHandle pool) override {
+    return made(Call::pool_destroy, [&] { return next_.pool_destroy(device, pool); });
+  }
+  Result<Address> pool_alloc(int device, DriverPoolHandle pool, std::uint64_t bytes, StreamHandle stream) override {
+    return made(Call::pool_alloc, [&] { return next_.pool_alloc(device, pool, bytes, stream); });
+  }
+  Status pool_free(int device, Address address, StreamHandle stream) override {
+    return made(Call::pool_free, [&] { return next_.pool_free(device, address, stream); });
+  }
+  Status pool_trim(int device, DriverPoolHandle pool, std::uint64_t kept) override {
+    return made(Call::pool_trim, [&] { return next_.pool_trim(device, pool, kept); });
+  }
+  Result<std::uint64_t> pool_get(int device, DriverPoolHandle pool, PoolAttribute attribute) override {
+    return made(Call::pool_get, [&] { return next_.pool_get(device, pool, attribute); });
+  }
+  Status pool_set(int device, DriverPoolHandle pool, PoolAttribute attribute, std::uint64_t value) override {
+    return made(Call::pool_set, [&] { return next_.pool_set(device, pool, attribute, value); });
+  }
   Result<StreamHandle> stream_create(int device, StreamKind kind, int priority) override {
     return made(Call::stream_create, [&] { return next_.stream_create(device, kind, priority); });
   }

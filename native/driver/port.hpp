@@ -69,6 +69,10 @@ struct ExecutableHandle {
   std::uint64_t value = 0;
   auto operator<=>(const ExecutableHandle&) const = default;
 };
+struct DriverPoolHandle {
+  std::uint64_t value = 0;
+  auto operator<=>(const DriverPoolHandle&) const = default;
+};
 
 // The handles that every device has: 0 and 1 are its legacy default stream, 2 is the calling thread's default stream.
 inline constexpr StreamHandle kLegacyStream{1}, kPerThreadStream{2};
@@ -82,6 +86,21 @@ enum class CaptureStatus : std::uint8_t { none, active, invalidated };
 struct CaptureInfo {
   CaptureStatus status = CaptureStatus::none;
   std::uint64_t id = 0;  // unique for the process's life; 0: none
+};
+
+// What a pool of the driver's own can be told and asked. The numbers are CUDA's (CUmemPool_attribute). The first three
+// are 0 or 1: may memory freed in one stream go to another that an event made wait for it; that finds it complete; that
+// the driver then makes wait. Above the threshold idle bytes go back whenever somebody waits. The rest are bytes now,
+// and their peak, which only 0 can be written to.
+enum class PoolAttribute : std::int32_t {
+  follow_events = 1,
+  opportunistic,
+  internal_waits,
+  release_threshold,
+  reserved,
+  reserved_high,
+  used,
+  used_high,
 };
 
 struct DeviceFacts {
@@ -131,6 +150,30 @@ class Driver {
   [[nodiscard]] virtual Status map(int device, Address address, std::uint64_t bytes, FrameHandle frame) = 0;
   [[nodiscard]] virtual Status set_access(int device, Address address, std::uint64_t bytes) = 0;
   [[nodiscard]] virtual Status unmap(int device, Address address, std::uint64_t bytes) = 0;
+
+  // Pools of the driver's own (cuMemPoolCreate, cuMemAllocFromPoolAsync, cuMemFreeAsync): memory in the order of
+  // streams. `most` bounds what it takes from the device, where the driver can; 0: nothing does. `pool_alloc` and
+  // `pool_free` are work of their stream: not for one that captures. `pool_destroy` may come before its last free.
+  virtual Result<DriverPoolHandle> pool_create(int /*device*/, std::uint64_t /*most*/) { return Status::not_supported; }
+  [[nodiscard]] virtual Status pool_destroy(int /*device*/, DriverPoolHandle /*pool*/) { return Status::not_supported; }
+  virtual Result<Address> pool_alloc(int /*device*/, DriverPoolHandle /*pool*/, std::uint64_t /*bytes*/,
+                                     StreamHandle /*stream*/) {
+    return Status::not_supported;
+  }
+  [[nodiscard]] virtual Status pool_free(int /*device*/, Address /*address*/, StreamHandle /*stream*/) {
+    return Status::not_supported;
+  }
+  // Idle bytes go back until no more than `kept` are reserved.
+  [[nodiscard]] virtual Status pool_trim(int /*device*/, DriverPoolHandle /*pool*/, std::uint64_t /*kept*/) {
+    return Status::not_supported;
+  }
+  virtual Result<std::uint64_t> pool_get(int /*device*/, DriverPoolHandle /*pool*/, PoolAttribute /*attribute*/) {
+    return Status::not_supported;
+  }
+  [[nodiscard]] virtual Status pool_set(int /*device*/, DriverPoolHandle /*pool*/, PoolAttribute /*attribute*/,
+                                        std::uint64_t /*value*/) {
+    return Status::not_supported;
+  }
 
   // Streams. `stream_id` is unique for the process's life (cuStreamGetId); handles come back.
   virtual Result<StreamHandle> stream_create(int device, StreamKind kind, int priority) = 0;

@@ -69,6 +69,26 @@ class TapedDriver final : public Driver {
     return next_.set_access(device, address, bytes);
   }
   Status unmap(int device, Address address, std::uint64_t bytes) override;
+  // What pools of the driver's own hand out and take back their owner tells (pool/driver_pool.hpp).
+  Result<DriverPoolHandle> pool_create(int device, std::uint64_t most) override {
+    return next_.pool_create(device, most);
+  }
+  Status pool_destroy(int device, DriverPoolHandle pool) override { return next_.pool_destroy(device, pool); }
+  Result<Address> pool_alloc(int device, DriverPoolHandle pool, std::uint64_t bytes, StreamHandle stream) override {
+    return next_.pool_alloc(device, pool, bytes, stream);
+  }
+  Status pool_free(int device, Address address, StreamHandle stream) override {
+    return next_.pool_free(device, address, stream);
+  }
+  Status pool_trim(int device, DriverPoolHandle pool, std::uint64_t kept) override {
+    return next_.pool_trim(device, pool, kept);
+  }
+  Result<std::uint64_t> pool_get(int device, DriverPoolHandle pool, PoolAttribute attribute) override {
+    return next_.pool_get(device, pool, attribute);
+  }
+  Status pool_set(int device, DriverPoolHandle pool, PoolAttribute attribute, std::uint64_t value) override {
+    return next_.pool_set(device, pool, attribute, value);
+  }
   Result<StreamHandle> stream_create(int device, StreamKind kind, int priority) override;
   Status stream_destroy(int device, StreamHandle stream) override;
   Result<std::uint64_t> stream_id(int device, StreamHandle stream) override;

@@ -35,7 +35,9 @@ class DriverError(ForebayError):
 
 
 class PoolExhausted(ForebayError):
-    """A pool could not serve a request: `verdict` is full, fragmented, pending, stranded or capped, `gauges` the figures in bytes."""
+    """A pool could not serve a request: `verdict` is full, fragmented, pending, stranded or capped, "" where the pool cannot know;
+    `gauges` the figures in bytes.
+    """
 
     def __init__(self, message: str, *, verdict: str = "", gauges: Mapping[str, int] | None = None) -> None:
         super().__init__(message)

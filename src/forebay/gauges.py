@@ -5,11 +5,11 @@ How a figure is kept is native/pool's; how one is shown is report's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
-__all__ = ["GAUGES", "LEDGER", "LEDGER_PAGE", "Gauge", "fragmentation", "utilisation"]
+__all__ = ["GAUGES", "LEDGER", "LEDGER_PAGE", "Gauge", "Held", "fragmentation", "ledger", "utilisation"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,39 @@ LEDGER_PAGE = (
     + "\n\nWhat a source cannot tell apart is shown as unknown together, never as zero. What is cached is no leak: a "
     "cache is reused. `forebay doctor` without an artifact shows the ledger of each process on this machine's GPUs; with one, its own."
 )
+
+
+class Held(Protocol):
+    """What a ledger needs of a pool's gauges: bytes."""
+
+    @property
+    def reserved(self) -> int: ...
+    @property
+    def allocated(self) -> int: ...
+    @property
+    def pending(self) -> int: ...
+    @property
+    def cached(self) -> int: ...
+
+
+def ledger(used: int, process: int | None, pools: Iterable[Held] | None = None) -> dict[str, int | None]:
+    """The lines of LEDGER of a device with `used` bytes in use, `process` of them by one process, seen from it where it tells of all its
+    pools. What is not known is None; `unknown_together` is what the lines that are None add up to. Bytes.
+
+    >>> ledger(1000, 600)["unknown_together"], ledger(1000, 600)["other_processes"]
+    (600, 400)
+    """
+    lines: dict[str, int | None] = dict.fromkeys(LEDGER)
+    if process is not None:
+        lines["other_processes"] = max(0, used - process)
+    if pools is not None:
+        held = list(pools)
+        lines["cached"], lines["pending"] = sum(p.cached for p in held), sum(p.pending for p in held)
+        lines["live"] = sum(p.allocated for p in held)
+        if process is not None:
+            lines["outside_pools"] = max(0, min(process, used) - sum(p.reserved for p in held))
+    unknown = max(0, used - sum(value or 0 for value in lines.values())) if None in lines.values() else 0
+    return {"used": used, **lines, "unknown_together": unknown}
 
 
 def utilisation(gauges: Mapping[str, int]) -> float:

@@ -42,6 +42,27 @@ struct Pinned {
   Address address;  // the simulated device's
   std::uint64_t bytes;
 };
+// Of a pool of the driver's own: `by` freed it, `done` was recorded there; none: nobody had it yet.
+struct Hole {
+  std::uint64_t bytes = 0;
+  std::optional<StreamHandle> by;
+  EventHandle done;
+};
+struct Chunk {
+  std::uint64_t bytes = 0;
+  FrameHandle frame;
+};
+struct PoolBlock {
+  std::uint64_t pool = 0, bytes = 0, asked = 0;  // `bytes` with what rounding adds
+};
+struct DriverPool {
+  int device = 0;
+  std::uint64_t most = 0, reserved = 0, reserved_high = 0, used = 0, used_high = 0, threshold = 0;
+  std::array<std::int32_t, 3> choices{1, 1, 1};
+  std::map<Address, Chunk> chunks;
+  std::map<Address, Hole> holes;
+  bool destroyed = false;
+};
 struct Plan {
   std::set<std::string> calls;  // none: all
   std::uint64_t nth;
@@ -59,6 +80,10 @@ struct Machine {
   std::map<Address, Mapping> mappings;
   std::map<Address, Pinned> pinned;                                   // by what the host calls them
   std::map<std::uint64_t, int> streams, events, graphs, executables;  // devices by handle
+  std::map<std::uint64_t, DriverPool> pools;
+  std::map<Address, PoolBlock> pool_blocks;
+  std::map<std::uint64_t, std::string> kernels;  // names by function
+  std::uint64_t numbers = 0x1000;                // of pools, modules and functions
   std::vector<Plan> plans, lasting;
   std::map<std::string, std::uint64_t> counts;
   std::uint64_t calls = 0;
@@ -80,6 +105,7 @@ void lost(Code code);  // a sticky error: everything answers it from now on
 // Under the lock. The device that a handle lives on; none: nobody made it.
 std::optional<int> device_of(const std::map<std::uint64_t, int>& handles, const void* handle);
 std::optional<int> device_of(cuda::StreamPointer stream);  // default streams are the context's
+void waited();  // somebody waited for the device: pools give back what lies idle above their threshold
 // Whether a range of device or pinned memory can be touched. `address` becomes the simulated device's.
 bool touchable(Address& address, std::uint64_t bytes);
 

@@ -38,6 +38,7 @@ bool touchable(Address& address, std::uint64_t bytes) {
     return true;
   }
   if (block_of(m.segments, address, bytes) != m.segments.end()) return true;
+  if (block_of(m.pool_blocks, address, bytes) != m.pool_blocks.end()) return true;
   for (Address at = address; at < address + bytes;) {
     const auto mapping = block_of(m.mappings, at, 1);
     if (mapping == m.mappings.end() || !mapping->second.accessible) return false;

@@ -75,8 +75,10 @@ FAKE Code cuStreamGetId(cuda::StreamPointer stream, std::uint64_t* id) {
 }
 
 FAKE Code cuStreamSynchronize(cuda::StreamPointer stream) {
-  if (const Code c = entered("cuStreamSynchronize"); c != kOk) return c;
-  return with(stream, [&](int device) { return machine().sim->stream_sync(device, handle_of(stream)); });
+  if (const Code refused = entered("cuStreamSynchronize"); refused != kOk) return refused;
+  const Code c = with(stream, [&](int device) { return machine().sim->stream_sync(device, handle_of(stream)); });
+  if (c == kOk) waited();
+  return c;
 }
 
 FAKE Code cuStreamQuery(cuda::StreamPointer stream) {
@@ -86,8 +88,10 @@ FAKE Code cuStreamQuery(cuda::StreamPointer stream) {
 }
 
 FAKE Code cuCtxSynchronize() {
-  if (const Code c = entered("cuCtxSynchronize"); c != kOk) return c;
-  return code_of(machine().sim->device_sync(current_device()));
+  if (const Code refused = entered("cuCtxSynchronize"); refused != kOk) return refused;
+  const Code c = code_of(machine().sim->device_sync(current_device()));
+  if (c == kOk) waited();
+  return c;
 }
 
 // ---- events

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "driver/cuda_abi.hpp"
+#include "driver/port.hpp"
 
 namespace ours = forebay::cuda;
 
@@ -43,6 +44,15 @@ AT(windows, win32HandleMetaData);
 AT(compression, allocFlags.compressionType);
 AT(rdma, allocFlags.gpuDirectRDMACapable);
 AT(usage, allocFlags.usage);
+#define POOL_AT(ours_field, theirs_field) \
+  static_assert(offsetof(ours::DriverPoolKind, ours_field) == offsetof(CUmemPoolProps, theirs_field))
+static_assert(sizeof(ours::DriverPoolKind) == sizeof(CUmemPoolProps));
+POOL_AT(type, allocType);
+POOL_AT(exported_as, handleTypes);
+POOL_AT(location, location);
+POOL_AT(windows, win32SecurityAttributes);
+POOL_AT(most, maxSize);
+POOL_AT(usage, usage);
 static_assert(sizeof(ours::Location) == sizeof(CUmemLocation));
 static_assert(offsetof(ours::Location, id) == offsetof(CUmemLocation, id));
 static_assert(sizeof(ours::Access) == sizeof(CUmemAccessDesc));
@@ -60,6 +70,15 @@ NUMBER(kCaptureRelaxed, CU_STREAM_CAPTURE_MODE_RELAXED);
 NUMBER(kStreamNonBlocking, CU_STREAM_NON_BLOCKING);
 NUMBER(kEventNoTiming, CU_EVENT_DISABLE_TIMING);
 NUMBER(kHostPortable, CU_MEMHOSTALLOC_PORTABLE);
+static_assert(static_cast<int>(forebay::PoolAttribute::follow_events) == CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES);
+static_assert(static_cast<int>(forebay::PoolAttribute::opportunistic) == CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC);
+static_assert(static_cast<int>(forebay::PoolAttribute::internal_waits) ==
+              CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES);
+static_assert(static_cast<int>(forebay::PoolAttribute::release_threshold) == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD);
+static_assert(static_cast<int>(forebay::PoolAttribute::reserved) == CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+static_assert(static_cast<int>(forebay::PoolAttribute::reserved_high) == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH);
+static_assert(static_cast<int>(forebay::PoolAttribute::used) == CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
+static_assert(static_cast<int>(forebay::PoolAttribute::used_high) == CU_MEMPOOL_ATTR_USED_MEM_HIGH);
 static_assert(ours::kNoError == CUDA_SUCCESS && ours::kNotReady == CUDA_ERROR_NOT_READY);
 
 int main() {

@@ -2,6 +2,7 @@
 
 from forebay._core import (
     allocator as allocator,
+    bench as bench,
     cuda as cuda,
     driver as driver,
     emulate as emulate,

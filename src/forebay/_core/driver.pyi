@@ -377,7 +377,8 @@ class TapedDriver(Driver):
 class PoolRows(forebay._core.tape.Sink):
     """The rows of one pool on the tape of a taped driver."""
 
-    def __init__(self, driver: TapedDriver, device: int, name: str, consumer: str | None, kind: str | None, space: str, limit: int | None = None) -> None: ...
+    def __init__(self, driver: TapedDriver, device: int, name: str, consumer: str | None, kind: str | None, space: str, limit: int | None = None, *, trusted: bool = False) -> None:
+        """`trusted`: its own edges are not on the tape."""
 
     def captured(self, kind: forebay._core.tape.Kind, stream: int, address: int, size: int) -> None:
         """

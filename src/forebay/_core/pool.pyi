@@ -300,6 +300,57 @@ class GuardedPool:
     def freed_at(self, address: int) -> str | None:
         """Where a block in quarantine was freed, or None."""
 
+class DriverFigures:
+    """
+    What the driver says of its pool, and what is counted beside it: bytes, then counts.
+    """
+
+    @property
+    def reserved(self) -> int: ...
+
+    @property
+    def reserved_high(self) -> int: ...
+
+    @property
+    def used(self) -> int: ...
+
+    @property
+    def used_high(self) -> int: ...
+
+    @property
+    def requested(self) -> int: ...
+
+    @property
+    def parked(self) -> int: ...
+
+    @property
+    def allocs(self) -> int: ...
+
+    @property
+    def ooms(self) -> int: ...
+
+class DriverPool:
+    """The driver's own stream-ordered pool; streams go by their driver id."""
+
+    def __init__(self, domain: Domain, name: str, *, index: int, limit: int | None, release_threshold: int, follow_events: bool, opportunistic: bool, internal_waits: bool, wait_limit_ns: int, tape: forebay._core.tape.Sink | None) -> None: ...
+
+    def alloc(self, nbytes: int, stream: int) -> int: ...
+
+    def free(self, address: int) -> None: ...
+
+    def lend(self, address: int, stream: int, domain: Domain) -> None: ...
+
+    def trim(self) -> int:
+        """Idle bytes go back to the device; returns how many did."""
+
+    def figures(self) -> DriverFigures: ...
+
+    def forget_highs(self) -> None:
+        """Peaks count from now."""
+
+    def walk(self) -> str | None:
+        """What does not agree with the driver's count, or None."""
+
 class Move(enum.IntEnum):
     """What a row of a history does to a block."""
 

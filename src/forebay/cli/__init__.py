@@ -19,6 +19,7 @@ from forebay import __version__
 from forebay.errors import ForebayError
 
 COMMANDS: Final[dict[str, str]] = {
+    "bench": "the guide's numbers measured here, and our pool beside the allocators of others",
     "check": "the rules on what ran: races, needless edges, the legacy stream",
     "demo": "the bundled decode server on a simulated device, checked against a plain reference",
     "doctor": "which incident a snapshot, a recording or a log shows, and what to do",

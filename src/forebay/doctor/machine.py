@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from forebay import gauges
 from forebay.errors import BadInput
-from forebay.sources.nvml import Blind, Gpu, Nvml, Process
+from forebay.sources.nvml import Blind, Gpu, Nvml
 from forebay.whatif.settings import apply
 
 __all__ = ["LEDGER", "Machine", "Sight", "as_json", "machine"]
@@ -55,19 +55,12 @@ def machine(seen: Nvml | Blind, environment: Mapping[str, str], root: Path = Pat
     return Machine(
         driver=seen.driver if isinstance(seen, Nvml) else None,
         gpus=gpus,
-        ledgers={gpu.number: {p.pid: _ledger(gpu, p) for p in gpu.processes or ()} for gpu in gpus},
+        # NVML tells a process from everybody else, the driver's own share included; of its inside nothing.
+        ledgers={gpu.number: {p.pid: gauges.ledger(gpu.used, p.used) for p in gpu.processes or ()} for gpu in gpus},
         blind=tuple(_blind(seen, gpus)),
         sights=tuple(_sights(root, seen)),
         warnings=tuple(_warnings(environment)),
     )
-
-
-def _ledger(gpu: Gpu, process: Process) -> dict[str, int | None]:
-    """What NVML tells apart: this process, and everybody else, the driver's own share included. Inside of the process nothing."""
-    lines: dict[str, int | None] = {"used": gpu.used, **dict.fromkeys(LEDGER)}
-    if process.used is None:
-        return {**lines, "unknown_together": gpu.used}
-    return {**lines, "other_processes": max(0, gpu.used - process.used), "unknown_together": min(process.used, gpu.used)}
 
 
 def _blind(seen: Nvml | Blind, gpus: tuple[Gpu, ...]) -> Iterator[Blind]:

@@ -12,7 +12,20 @@ import msgspec
 
 from forebay.finding import Finding
 
-__all__ = ["OUTPUTS", "Calibration", "Doctor", "Explained", "Report", "Row", "Spread", "WhatIf", "encode", "shipped"]
+__all__ = [
+    "OUTPUTS",
+    "BenchNumbers",
+    "BenchPool",
+    "Calibration",
+    "Doctor",
+    "Explained",
+    "Report",
+    "Row",
+    "Spread",
+    "WhatIf",
+    "encode",
+    "shipped",
+]
 
 SCHEMA: Final = 1
 
@@ -91,6 +104,59 @@ class Doctor(Report, frozen=True, kw_only=True):
     why: list[str]
 
 
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of the guide's table: nanoseconds a call, the median of the rounds with the least and the most, beside what the guide says
+    (null: nothing). Null where it could not be measured; `why` says why. `clock` is virtual on a simulated device."""
+
+    name: str
+    what: str
+    guide: str | None
+    ns: float | None
+    least_ns: float | None
+    most_ns: float | None
+    calls: int
+    clock: Literal["host", "virtual"]
+    why: str | None
+
+
+class BenchNumbers(msgspec.Struct, frozen=True, kw_only=True):
+    """What `forebay bench numbers` measured. `graph_saves` is the part of a decode step's time that one graph of it saves."""
+
+    schema: Literal[1] = SCHEMA
+    device: str
+    simulated: bool
+    rounds: int
+    figures: list[Figure]
+    graph_saves: float | None
+
+
+class Pair(msgspec.Struct, frozen=True, kw_only=True):
+    """An allocation and its free of a cached block through one allocator: wall nanoseconds on each thread, pairs a second of all threads.
+    `ratio` is its time to forebay's from the same language on as many threads. Null with `why`, and `get`, where it is not here."""
+
+    peer: str
+    language: Literal["C++", "Python"]
+    threads: int
+    ns: float | None
+    least_ns: float | None
+    most_ns: float | None
+    pairs_per_s: float | None
+    ratio: float | None
+    why: str | None
+    get: str | None
+
+
+class BenchPool(msgspec.Struct, frozen=True, kw_only=True):
+    """What `forebay bench pool` measured, with blocks of `bytes`; `versions` of the libraries that are here."""
+
+    schema: Literal[1] = SCHEMA
+    device: str
+    simulated: bool
+    bytes: int
+    rows: list[Pair]
+    versions: dict[str, str]
+
+
 class Explained(msgspec.Struct, frozen=True, kw_only=True):
     """What `forebay explain` has to say of one term."""
 
@@ -100,7 +166,14 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
-OUTPUTS: Final[dict[str, type[msgspec.Struct]]] = {"report": Report, "whatif": WhatIf, "doctor": Doctor, "explain": Explained}
+OUTPUTS: Final[dict[str, type[msgspec.Struct]]] = {
+    "report": Report,
+    "whatif": WhatIf,
+    "doctor": Doctor,
+    "explain": Explained,
+    "bench-numbers": BenchNumbers,
+    "bench-pool": BenchPool,
+}
 
 
 def encode(output: msgspec.Struct) -> str:

@@ -6,6 +6,7 @@ Memory comes from pool.py, what is recorded goes through the drivers of native/d
 from forebay.runtime.buffer import Array, Buffer
 from forebay.runtime.cuda import CudaDevice
 from forebay.runtime.device import Device, SimDevice
+from forebay.runtime.driver_pool import DriverPool
 from forebay.runtime.graph import Graph, GraphCache
 from forebay.runtime.paged import PagedPool, Sequence
 from forebay.runtime.pinned import PinnedPool
@@ -19,6 +20,7 @@ __all__ = [
     "Buffer",
     "CudaDevice",
     "Device",
+    "DriverPool",
     "Event",
     "Graph",
     "GraphCache",

@@ -124,9 +124,13 @@ class Device:
         """DLPack's name of the device. Raises BadInput as `capsule` does."""
         raise BadInput("a simulated device is none that other libraries know; copy to the host with Stream.copy")
 
-    def pool_rows(self, name: str, consumer: str | None, kind: str, space: Space, limit: int | None = None) -> PoolRows:
-        """Where a pool of this device tells what it hands out, takes back and refuses: every recording has it then."""
-        return PoolRows(self.machine.taped, self.index, name, consumer, kind, space.name, limit)
+    def pool_rows(
+        self, name: str, consumer: str | None, kind: str, space: Space, limit: int | None = None, *, trusted: bool = False
+    ) -> PoolRows:
+        """Where a pool of this device tells what it hands out, takes back and refuses: every recording has it then. One that is
+        `trusted` has edges of its own, which no tape shows.
+        """
+        return PoolRows(self.machine.taped, self.index, name, consumer, kind, space.name, limit, trusted=trusted)
 
     @property
     def driver_calls(self) -> dict[str, int]:
