@@ -35,6 +35,18 @@ def size(count: int) -> str:
     return f"{count} B"
 
 
+def percent(share: float) -> str:
+    """A share for people; all and nothing are said only where they are so.
+
+    >>> percent(0.83), percent(0.9964), percent(1.0), percent(0.99999), percent(0.0)
+    ('83%', '99.6%', '100%', 'nearly all', '0%')
+    """
+    for digits in (0, 1, 2):
+        if share in (0, 1) or 0 < float(f"{share:.{digits + 2}f}") < 1:
+            return f"{share:.{digits}%}"
+    return "nearly all" if share > 0.5 else "next to nothing"
+
+
 def duration(nanoseconds: int) -> str:
     """Nanoseconds for people.
 

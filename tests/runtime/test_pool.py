@@ -252,6 +252,12 @@ def test_a_checkerboard_on_one_pool_is_fragmented_not_full() -> None:
     assert pool.gauges().fragmentation == pytest.approx(1 - 50 / 950)
 
 
+def test_of_a_pool_that_holds_nothing_no_share_is_told() -> None:
+    device = SimDevice("64MiB")
+    stream = device.stream("main", kind="nonblocking")
+    assert "(reserved 0 B, allocated 0 B, stranded 0 B" in str(asked(Pool(device, "one"), 200 * MIB, stream))
+
+
 def test_the_same_checkerboard_on_segregated_pools_succeeds() -> None:
     device = SimDevice("4GiB")
     stream = device.stream("main", kind="nonblocking")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from forebay.doctor.evidence import Evidence
+from forebay.units import percent
 
 __all__ = ["Cause", "cause_of", "misleads"]
 
@@ -88,18 +89,6 @@ def cause_of(e: Evidence) -> Cause | None:
     return _shape(e, e.request) if shape else _size(e, e.request)
 
 
-def _percent(share: float) -> str:
-    """A share that is all, or nothing, only where it is.
-
-    >>> _percent(0.83), _percent(0.9964), _percent(1.0), _percent(0.99996)
-    ('83%', '99.6%', '100%', 'nearly all')
-    """
-    for digits in (0, 1, 2):
-        if share in (0, 1) or 0 < float(f"{share:.{digits + 2}f}") < 1:
-            return f"{share:.{digits}%}"
-    return "nearly all" if share > 0.5 else "next to nothing"
-
-
 def misleads(e: Evidence) -> str | None:
     """What "below 70 % in use means fragmentation" says of this moment, and whether that is misleading; None where it says nothing."""
     if not e.reserved or None in (e.allocated, e.idle):
@@ -111,4 +100,4 @@ def misleads(e: Evidence) -> str | None:
     shape = found.name == "checkerboard-fragmentation"
     says, verdict = "fragmentation" if share < 0.7 else "no fragmentation", "holds" if shape == (share < 0.7) else "misleads"
     whole = "of reserved" if e.held.reserved in (None, e.reserved) else "of what the pool that refused has reserved"
-    return f"in use are {_percent(share)} {whole}: the rule of 70 % says {says}, which {verdict} here"
+    return f"in use are {percent(share)} {whole}: the rule of 70 % says {says}, which {verdict} here"

@@ -21,7 +21,7 @@ from forebay.runtime.debug import Checks, Report, quarantine_of
 from forebay.runtime.device import Device
 from forebay.runtime.stream import Stream
 from forebay.tape.events import Space
-from forebay.units import duration, size
+from forebay.units import duration, percent, size
 
 __all__ = ["Pool"]
 
@@ -224,9 +224,9 @@ def error_of(
 
 def _figures(g: Gauges, limit: int | None) -> str:
     capped = "" if limit is None else f", limit {size(limit)}"
-    share = f"{g.utilisation:.0%}"
+    share = f" = {percent(g.utilisation)}" if g.reserved else ""
     return (
-        f"largest free block {size(g.largest_free_if_idle)} (reserved {size(g.reserved)}, allocated {size(g.allocated)} = {share}, "
+        f"largest free block {size(g.largest_free_if_idle)} (reserved {size(g.reserved)}, allocated {size(g.allocated)}{share}, "
         f"stranded {size(g.stranded)}, pending {size(g.pending)}{capped})"
     )
 
