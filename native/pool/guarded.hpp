@@ -41,6 +41,8 @@ class GuardedPool : private Hoard {
   std::uint64_t reserved() const { return pool_.reserved(); }
   void set_limit(std::optional<std::uint64_t> limit) { pool_.set_limit(limit); }
   std::optional<Granted> underlying(Address address) const;
+  // The live block that this address lies in; null: none.
+  GuardedPtr holding(Address address) const { return domain_.dead() ? nullptr : witness_->holding(address); }
   std::uint64_t staging_reserved() const { return staging_.reserved(); }  // pinned bytes for what is copied out
   std::optional<std::string> walk() const;
 

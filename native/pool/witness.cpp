@@ -37,6 +37,15 @@ GuardedPtr Witness::live_at(Address address) const {
   return block->address == address && !block->freed ? block : nullptr;
 }
 
+GuardedPtr Witness::holding(Address address) const {
+  const std::lock_guard lock(lock_);
+  const auto after = blocks_.upper_bound(address);
+  if (after == blocks_.begin()) return nullptr;
+  const GuardedPtr& block = std::prev(after)->second;
+  const bool inside = address >= block->address && address < block->address + block->nbytes;
+  return inside && !block->freed ? block : nullptr;
+}
+
 Freeing Witness::free(Guarded& block, std::vector<Point> lent, std::string site) {
   const std::lock_guard lock(lock_);
   if (block.freed) return Freeing::nobodys;

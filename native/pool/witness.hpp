@@ -74,6 +74,7 @@ class Witness final : public Watch {
   void add(GuardedPtr block);
   GuardedPtr lend(Address address, Clock& clock);  // null: no live block begins there
   GuardedPtr live_at(Address address) const;       // likewise
+  GuardedPtr holding(Address address) const;       // the live block that this address lies in, or null
   Freeing free(Guarded& block, std::vector<Point> lent, std::string site);
   void remove(const Guarded& block);                           // it is the pool's again
   std::vector<GuardedPtr> look_at_live();                      // each is `being_looked_at` from now on

@@ -1,5 +1,7 @@
 // control: what Python calls of the library, through ctypes: plain C that throws nothing. What fails answers false and
 // writes one line; whoever calls gives room for it.
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <string>
 
@@ -113,6 +115,29 @@ FOREBAY_CONTROL void forebay_torch_reset_peak(int device) {
   if (DevicePools* const pools = Service::only().used(device)) pools->reset_peak();
 }
 FOREBAY_CONTROL std::uint64_t forebay_torch_unknown_frees() { return Service::only().unknown_frees(); }
+
+// Debug mode: what DevicePools has. Of a device that was not used there is nothing to say.
+FOREBAY_CONTROL void forebay_torch_used(int device, std::uint64_t address, std::uint64_t stream, const char* name,
+                                        const char* site) {
+  std::array<char, kRoom> unsaid{};  // a stream that cannot be asked for was used by nobody
+  if (DevicePools* const pools = Service::only().used(device))
+    told(unsaid.data(), device, [&] { pools->used(address, stream, name, site); });
+}
+FOREBAY_CONTROL bool forebay_torch_check(int device, char* why) {
+  return told(why, device, [&] {
+    if (DevicePools* const pools = Service::only().used(device)) pools->check();
+  });
+}
+// One by number, in `room` bytes; false: there are no more.
+FOREBAY_CONTROL bool forebay_torch_report(int device, std::size_t number, char* text, std::size_t room) {
+  DevicePools* const pools = Service::only().used(device);
+  if (pools == nullptr) return false;
+  const std::vector<std::string> all = pools->reports();
+  if (number >= all.size()) return false;
+  all[number].copy(text, room - 1);
+  text[std::min(all[number].size(), room - 1)] = 0;
+  return true;
+}
 
 // What is wrong with a device's pools; empty: nothing. For when no other thread is in them.
 FOREBAY_CONTROL void forebay_torch_walk(int device, char* what) {

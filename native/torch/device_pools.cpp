@@ -1,6 +1,9 @@
 #include "torch/device_pools.hpp"
 
 #include <algorithm>
+#include <utility>
+
+#include "torch/words.hpp"
 
 namespace forebay::torch {
 namespace {
@@ -22,10 +25,12 @@ DevicePools::DevicePools(CudaDriver& driver, int device, const DeviceOptions& op
       growth_(options.growth),
       graphs_(domain_) {
   PoolOptions pool = options_of("torch", options.limit, options.growth);
-  if (options.quarantine)
+  if (options.quarantine) {
     guarded_ = std::make_unique<GuardedPool>(domain_, std::move(pool), *options.quarantine);
-  else
+    far_ = std::make_unique<FarUses>(domain_, *guarded_);
+  } else {
     plain_ = std::make_unique<Pool>(domain_, std::move(pool));
+  }
   streams_.vouch(kLegacyStream.value);
 }
 
@@ -40,9 +45,40 @@ Address DevicePools::alloc_elsewhere(std::uint64_t bytes, std::uint64_t stream) 
   if (graphs_.routing() && !domain_.forked())
     if (const auto taker = graphs_.taker(reinterpret_cast<void*>(stream))) return taken(*taker, bytes, id);
   if (guarded_ == nullptr) return taken(*plain_, bytes, id);
-  const Address address = guarded_->alloc(bytes, id, site_ == nullptr ? std::string() : site_()).address;
+  return alloc_guarded(bytes, id);
+}
+
+Address DevicePools::alloc_guarded(std::uint64_t bytes, std::uint64_t id) {
+  const Address address = guarded_->alloc(bytes, id, here()).address;
   note_peak();
-  return address;
+  if (domain_.hushed()) return address;
+  const std::vector<std::string> all = reports();
+  std::size_t told = told_.load();
+  while (told < all.size() && !told_.compare_exchange_weak(told, all.size())) {
+  }
+  if (told >= all.size()) return address;
+  guarded_->free(address, {});
+  const std::size_t more = all.size() - told - 1;
+  throw Misused(all[told] + (more == 0 ? "" : " (" + std::to_string(more) + " more in reports())"));
+}
+
+void DevicePools::used(Address address, std::uint64_t stream, std::string name, std::string site) {
+  if (far_ != nullptr && !domain_.dead() && !domain_.hushed())
+    far_->used(address, stream_id(stream), std::move(name), std::move(site));
+}
+
+void DevicePools::check() {
+  if (guarded_ != nullptr && !domain_.dead()) guarded_->check();
+}
+
+std::vector<std::string> DevicePools::reports() {
+  if (guarded_ == nullptr || domain_.dead()) return {};
+  const std::vector<std::string> far = far_->reports();
+  const std::vector<Report> near = guarded_->reports();
+  const std::lock_guard lock(reports_mutex_);
+  for (; far_told_ < far.size(); ++far_told_) reports_.push_back(far[far_told_]);
+  for (; near_told_ < near.size(); ++near_told_) reports_.push_back(in_words(near[near_told_]));
+  return reports_;
 }
 
 Pool& DevicePools::pool_of(std::size_t consumer, const Consumer& what) {
@@ -73,7 +109,11 @@ bool DevicePools::any_consumer(F visit) {
 // After the end of everything all frees are fine: a pool says so of any address.
 bool DevicePools::free_elsewhere(Address address) {
   if (domain_.dead()) return true;
-  if (guarded_ != nullptr && guarded_->free(address, site_ == nullptr ? std::string() : site_())) return true;
+  if (guarded_ != nullptr && guarded_->underlying(address)) {
+    const std::string site = here();
+    far_->freeing(address, site);
+    return guarded_->free(address, site);
+  }
   return any_consumer([&](Pool& pool) { return pool.free(address); }) || graphs_.free(address);
 }
 

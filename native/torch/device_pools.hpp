@@ -5,14 +5,17 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <shared_mutex>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "driver/cuda.hpp"
 #include "pool/guarded.hpp"
+#include "torch/far_uses.hpp"
 #include "torch/private_pools.hpp"
 #include "torch/streams.hpp"
 
@@ -27,6 +30,11 @@ struct Consumer {
 
 // Where in the program a call comes from; empty where nobody can tell.
 using Site = std::string (*)();
+
+// What debug mode found, raised by the next allocation.
+struct Misused : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 struct DeviceOptions {
   std::optional<std::uint64_t> limit;
@@ -67,7 +75,12 @@ class DevicePools {
   Domain& domain() { return domain_; }
   Streams& streams() { return streams_; }
   PrivatePools& graphs() { return graphs_; }
-  GuardedPool* guarded() { return guarded_.get(); }
+
+  // Debug mode. `used`: work was issued on the stream of that handle and uses the block around the address. `check` looks
+  // at every block and waits for that; `reports` are all that was found so far.
+  void used(Address address, std::uint64_t stream, std::string name, std::string site);
+  void check();
+  std::vector<std::string> reports();
 
  private:
   std::uint64_t stream_id(std::uint64_t stream) {
@@ -79,6 +92,8 @@ class DevicePools {
     return hit ? hit->address : refill(pool, bytes, id);
   }
   Address alloc_elsewhere(std::uint64_t bytes, std::uint64_t stream);
+  Address alloc_guarded(std::uint64_t bytes, std::uint64_t id);
+  std::string here() const { return site_ == nullptr ? std::string() : site_(); }
   Address refill(Pool& pool, std::uint64_t bytes, std::uint64_t id);
   bool free_elsewhere(Address address);
   Pool& pool_of(std::size_t consumer, const Consumer& what);
@@ -92,6 +107,11 @@ class DevicePools {
   const GrowBy growth_;
   std::unique_ptr<Pool> plain_;  // one of these two
   std::unique_ptr<GuardedPool> guarded_;
+  std::unique_ptr<FarUses> far_;  // beside `guarded_`
+  std::atomic<std::size_t> told_{0};  // reports that an allocation raised
+  std::mutex reports_mutex_;          // of what follows
+  std::vector<std::string> reports_;  // in the order in which they were found
+  std::size_t far_told_ = 0, near_told_ = 0;
   PrivatePools graphs_;
   std::atomic<std::uint64_t> peak_{0};
   std::shared_mutex mutex_;                       // of what follows

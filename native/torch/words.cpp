@@ -1,6 +1,7 @@
 #include "torch/words.hpp"
 
 #include <array>
+#include <charconv>
 #include <cmath>
 
 namespace forebay::torch {
@@ -54,6 +55,26 @@ std::string size_in_words(std::uint64_t bytes) {
   const auto tenths = static_cast<std::uint64_t>(std::floor(amount * 10));
   const std::string fraction = unit == 0 ? "" : "." + std::to_string(tenths % 10);
   return std::to_string(tenths / 10) + fraction + " " + units[unit];
+}
+
+std::string address_in_words(Address address) {
+  std::array<char, 16> digits{};
+  const auto end = std::to_chars(digits.begin(), digits.end(), address, 16).ptr;
+  return "0x" + std::string(digits.begin(), end);
+}
+
+std::string place_in_words(const std::string& site) { return site.empty() ? "a place that nobody saw" : site; }
+
+std::string in_words(const Report& report) {
+  const std::string block = "pool torch: the block of " + size_in_words(report.nbytes) + " at " +
+                            address_in_words(report.address) + ", allocated at " + place_in_words(report.allocated_at) +
+                            " for stream " + report.stream + ", ";
+  const std::int64_t offset = report.offset.value_or(0);
+  if (report.misuse != Misuse::overrun)
+    return block + "freed at " + place_in_words(report.freed_at) + ", was written after that, at byte " + std::to_string(offset);
+  const auto beyond = offset - static_cast<std::int64_t>(report.nbytes);
+  return block + "was overrun, first " +
+         (offset < 0 ? std::to_string(-offset) + " bytes before its begin" : std::to_string(beyond + 1) + " bytes beyond its end");
 }
 
 std::string in_words(const PoolFault& fault, int device) {

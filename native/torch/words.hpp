@@ -5,11 +5,16 @@
 #include <string>
 
 #include "pool/fault.hpp"
+#include "pool/witness.hpp"
 
 namespace forebay::torch {
 
 // "… 96.0 MiB": in the largest unit that it holds once.
 std::string size_in_words(std::uint64_t bytes);
+std::string address_in_words(Address address);
+std::string place_in_words(const std::string& site);  // in the program; "" where nobody could tell
+// What a pool in debug mode found.
+std::string in_words(const Report& report);
 // Begins as PyTorch's own line does where memory is out: programs look for it.
 std::string in_words(const PoolFault& fault, int device);
 inline bool is_out_of_memory(const PoolFault& fault) {

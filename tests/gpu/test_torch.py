@@ -293,3 +293,78 @@ def test_what_cannot_work_is_refused_in_one_line(before, words):
     assert said.startswith("NotSupported install: ")
     assert words in said
     assert said.count("\n") == 1
+
+
+_STASHED = """
+    side, main = torch.cuda.Stream(), torch.cuda.current_stream()
+    back = torch.empty(1 << 22, dtype=torch.uint8, pin_memory=True)
+    def stash():
+        x = torch.full((1 << 22,), 7, dtype=torch.uint8, device="cuda")
+        side.wait_stream(main)
+        with torch.cuda.stream(side):
+            torch.cuda._sleep(20_000_000)
+            back.copy_(x, non_blocking=True)
+        {middle}
+        del x
+    stash()
+    torch.cuda.synchronize()
+    try:
+        torch.ones(8, device="cuda")
+        adapter.check()
+        print("silent")
+    except Exception as error:
+        print(type(error).__name__, error)
+"""
+
+
+def test_a_missing_record_stream_is_named_with_block_free_and_reader():
+    """Field report C2, under an unmodified program."""
+    said = program(_STASHED.format(middle=""), "debug=True")
+    assert said.startswith("RuntimeError pool torch: copy_.default on stream ")
+    lines = {int(part.split()[0]) for part in said.replace(",", " ").split("<string>:")[1:]}
+    assert len(lines) == 3, said
+    assert "still used a block that was freed: 4.0 MiB" in said
+    assert said.count("(stash)") == 3
+
+
+@pytest.mark.parametrize("middle", ["x.record_stream(side)", "main.wait_stream(side)", "side.synchronize()", "back.copy_(x)"])
+def test_ordered_frees_are_accused_of_nothing(middle):
+    if middle == "back.copy_(x)":
+        middle = "side.synchronize(); y = x.cpu()"
+    assert program(_STASHED.format(middle=middle), "debug=True").strip() == "silent"
+
+
+def test_a_write_after_the_free_and_one_beyond_a_block_are_named():
+    said = program(
+        """
+        import ctypes
+        cuda = ctypes.CDLL("libcuda.so.1")
+        def poke(address):
+            torch.cuda.synchronize()
+            assert cuda.cuMemsetD8_v2(ctypes.c_uint64(address), ctypes.c_ubyte(1), ctypes.c_size_t(4)) == 0
+        x = torch.ones(1000, dtype=torch.uint8, device="cuda")
+        address = x.data_ptr()
+        poke(address + 1000)
+        del x
+        y = torch.ones(5000, dtype=torch.uint8, device="cuda")
+        freed = y.data_ptr()
+        del y
+        poke(freed + 16)
+        try:
+            adapter.check()
+        except Exception as error:
+            print(error)
+        for report in adapter.reports():
+            print(report)
+        """,
+        "debug=True",
+    )
+    assert "was overrun, first 1 bytes beyond its end" in said
+    assert "was written after that, at byte 16" in said
+    assert "<string>:" in said
+
+
+def test_training_in_debug_mode_computes_the_same_and_is_accused_of_nothing():
+    judged = _TRAINING.replace("print(json", "adapter.check(); print(json").replace("range(40)", "range(6)")
+    control = json.loads(program(_TRAINING.replace("range(40)", "range(6)"), None))
+    assert json.loads(program(judged, "debug=True")) == control

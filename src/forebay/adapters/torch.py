@@ -10,18 +10,22 @@ begins, for the device that is current then. All other streams are asked for at 
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import re
 import threading
+import warnings
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Final, Literal
 
+from forebay.adapters.torch_debug import Watch, site
 from forebay.adapters.torch_library import HOOKS, Library, path
 from forebay.errors import BadInput, NotSupported
 from forebay.runtime.arguments import byte_count, count, label
+from forebay.runtime.debug import quarantine_of
 
-__all__ = ["exportable", "figures", "install", "installed", "pool"]
+__all__ = ["check", "exportable", "figures", "install", "installed", "pool", "reports"]
 
 _FIRST, _BEYOND = (2, 9), (2, 14)
 _LIBCUDA: Final = "libcuda.so.1"
@@ -47,12 +51,20 @@ def installed() -> bool:
     return _Installed.allocator is not None
 
 
-def install(*, limit: int | str | None = None, growth: Growth | None = None) -> None:
+def install(*, limit: int | str | None = None, growth: Growth | None = None, debug: bool | int | str = False) -> None:
     """From now on PyTorch's device memory comes from our pools, for as long as the process lives. Before CUDA is used.
 
     `limit` (bytes or "40GiB") bounds what each device's pool takes from the driver. `growth` is how it takes it: "frames" mapped into
     address ranges, or "segments" of the driver; by itself frames where the process sees one device, which other devices could not
-    reach, else segments. Raises NotSupported, saying what to change, where this cannot work, and BadInput.
+    reach, else segments.
+
+    With `debug` (True, or the bytes of freed blocks to keep from reuse) canaries stand around blocks, freed ones are filled with poison
+    and kept a while, and every operation that PyTorch dispatches on this thread and in its backward passes is looked at: a write beyond a
+    block, a write after the free, and a use on another stream that the free did not wait for (a missing record_stream) are raised by the
+    next allocation or `check`, with the lines that allocated, freed and used the block. It takes memory and much time. Graphs' memory and
+    that of `pool` is not looked at.
+
+    Raises NotSupported, saying what to change, where this cannot work, and BadInput.
     """
     torch = _torch()
     with _Installed.lock:
@@ -60,13 +72,36 @@ def install(*, limit: int | str | None = None, growth: Growth | None = None) -> 
             raise NotSupported(f"install: {why}")
         most = _known("install", limit, growth)
         library = _library()
-        library.set(libcuda=_LIBCUDA, limit=most, growth=growth, quarantine=None)
+        quarantine = quarantine_of(debug, "torch")
+        library.set(libcuda=_LIBCUDA, limit=most, growth=growth, quarantine=quarantine)
         allocator = torch.cuda.memory.CUDAPluggableAllocator(str(library.file), "forebay_torch_alloc", "forebay_torch_free")
         for setter, symbol in HOOKS.items():
             getattr(allocator.allocator(), setter)(library.address(symbol))
         torch.cuda.memory.change_current_allocator(allocator)
         _Installed.allocator = allocator
         torch.cuda._lazy_call(_vouch_for_streams)
+        if quarantine is not None:
+            _debug(torch, library)
+
+
+def reports(device: int = 0) -> tuple[str, ...]:
+    """Under `install(debug=True)`: a line for each misuse that was found so far on the device, raised or not."""
+    return _library().reports(count(device, "device"))
+
+
+def check(device: int = 0) -> None:
+    """Under `install(debug=True)`: looks at every block now and waits for that. Raises BadInput for what was found since it was last
+    called.
+    """
+    library = _library()
+    library.check(count(device, "device"))
+    new = library.reports(device)[_told.get(device, 0) :]
+    _told[device] = _told.get(device, 0) + len(new)
+    if new:
+        raise BadInput(new[0] + (f" ({len(new) - 1} more in `reports`)" if len(new) > 1 else ""))
+
+
+_told: dict[int, int] = {}  # reports that `check` raised
 
 
 def figures(device: int = 0) -> Mapping[str, Any]:
@@ -113,6 +148,24 @@ def _mem_pool(name: str) -> Any:
 
 
 _kept: list[Any] = []
+
+
+def _debug(torch: Any, library: Library) -> None:
+    """At the end there is a last look; what nobody was told is a RuntimeWarning then."""
+    library.ask_sites(site)
+    watch = Watch(torch, library)
+    watch.begin()
+    atexit.register(_last_look, library, watch)
+
+
+def _last_look(library: Library, watch: Watch) -> None:
+    watch.end()
+    library.ask_sites(None)
+    for device in watch.devices:
+        with contextlib.suppress(NotSupported):  # what is known is told all the same
+            library.check(device)
+        for report in library.reports(device)[_told.get(device, 0) :]:
+            warnings.warn(report, RuntimeWarning, stacklevel=2)
 
 
 def _known(what: str, limit: int | str | None, growth: Growth | None) -> int | None:

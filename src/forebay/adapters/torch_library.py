@@ -14,6 +14,7 @@ __all__ = ["HOOKS", "Library", "path"]
 
 _NONE: Final = 2**64 - 1
 _ROOM: Final = 512  # of every text that the library writes, as control.cpp has it
+_LONGEST: Final = 4096  # bytes of a report
 _GROWTHS: Final = {"segments": 0, "frames": 1, None: 2}
 HOOKS: Final = {  # by PyTorch's setter
     "set_init_fn": "forebay_torch_init",
@@ -47,7 +48,7 @@ class Library:
         self.file = file
         self._lib = ctypes.CDLL(str(file))
         self._why = ctypes.create_string_buffer(_ROOM)
-        for name in ("set", "started", "try", "vouch", "gauges"):
+        for name in ("set", "started", "try", "vouch", "gauges", "check", "report"):
             self._function(name).restype = ctypes.c_bool
         self._function("consumer").restype = ctypes.c_size_t
         self._function("unknown_frees").restype = ctypes.c_uint64
@@ -135,6 +136,22 @@ class Library:
         """What is wrong with the device's pools, or "": for when no other thread is in them."""
         self._function("walk")(device, self._why)
         return self._why.value.decode()
+
+    def used(self, device: int, address: int, stream: int, name: str, site: str) -> None:
+        """In debug mode: work was issued on the stream and uses the block around this address."""
+        self._function("used")(device, ctypes.c_uint64(address), ctypes.c_uint64(stream), name.encode(), site.encode())
+
+    def check(self, device: int) -> None:
+        """In debug mode: looks at every block now, and waits for that."""
+        self._told("check", device)
+
+    def reports(self, device: int) -> tuple[str, ...]:
+        """In debug mode: a line for each misuse that was found so far."""
+        text = ctypes.create_string_buffer(_LONGEST)
+        found: list[str] = []
+        while self._function("report")(device, ctypes.c_size_t(len(found)), text, ctypes.c_size_t(_LONGEST)):
+            found.append(text.value.decode(errors="replace"))
+        return tuple(found)
 
     def ask_sites(self, site: Callable[[], str] | None) -> None:
         """In debug mode `site()` says where in the program a call comes from."""
