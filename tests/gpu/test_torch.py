@@ -342,12 +342,9 @@ def test_a_write_after_the_free_and_one_beyond_a_block_are_named():
         def poke(address):
             torch.cuda.synchronize()
             assert cuda.cuMemsetD8_v2(ctypes.c_uint64(address), ctypes.c_ubyte(1), ctypes.c_size_t(4)) == 0
-        x = torch.ones(1000, dtype=torch.uint8, device="cuda")
-        address = x.data_ptr()
-        poke(address + 1000)
-        del x
-        y = torch.ones(5000, dtype=torch.uint8, device="cuda")
+        x, y = (torch.ones(n, dtype=torch.uint8, device="cuda") for n in (1000, 5000))
         freed = y.data_ptr()
+        poke(x.data_ptr() + 1000)
         del y
         poke(freed + 16)
         try:
