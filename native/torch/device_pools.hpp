@@ -76,8 +76,8 @@ class DevicePools {
   Streams& streams() { return streams_; }
   PrivatePools& graphs() { return graphs_; }
 
-  // Debug mode. `used`: work was issued on the stream of that handle and uses the block around the address. `check` looks
-  // at every block and waits for that; `reports` are all that was found so far.
+  // Debug mode. `used`: work was issued on the stream of that handle and uses the block around the address. `check`
+  // looks at every block and waits for that; `reports` are all that was found so far.
   void used(Address address, std::uint64_t stream, std::string name, std::string site);
   void check();
   std::vector<std::string> reports();
@@ -107,7 +107,7 @@ class DevicePools {
   const GrowBy growth_;
   std::unique_ptr<Pool> plain_;  // one of these two
   std::unique_ptr<GuardedPool> guarded_;
-  std::unique_ptr<FarUses> far_;  // beside `guarded_`
+  std::unique_ptr<FarUses> far_;      // beside `guarded_`
   std::atomic<std::size_t> told_{0};  // reports that an allocation raised
   std::mutex reports_mutex_;          // of what follows
   std::vector<std::string> reports_;  // in the order in which they were found

@@ -91,8 +91,8 @@ void FarUses::freeing(Address address, const std::string& site) {
     }
     std::string text = "pool torch: " + use.name + " on stream " + use.clock->name() + " (" + place_in_words(use.site) +
                        ") still used a block that was freed: " + size_in_words(block->nbytes) + " at " +
-                       address_in_words(address) + ", allocated at " + place_in_words(block->allocated_at) + " for stream " +
-                       block->clock->name() + ", freed at " + place_in_words(site) +
+                       address_in_words(address) + ", allocated at " + place_in_words(block->allocated_at) +
+                       " for stream " + block->clock->name() + ", freed at " + place_in_words(site) +
                        "; that stream reached the free first. Call record_stream for the using stream before the free, "
                        "or make the block's stream wait for it";
     const std::lock_guard lock(mutex_);

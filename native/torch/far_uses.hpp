@@ -2,9 +2,9 @@
 // program order; bytes around and in freed blocks are pool/guarded.hpp's.
 //
 // Note [A flag and a look]. Behind a use on another stream than the block's own, that stream writes a flag; at the free
-// the block's stream copies the flag, where its next owner's work would begin. The copy shows no flag only if that place
-// was reached while the use, or work before it, was still to be done: no edge orders the two, whoever made it. A flag
-// that is there proves nothing, since unordered work may come in a lucky order. Streams that were recorded are not
+// the block's stream copies the flag, where its next owner's work would begin. The copy shows no flag only if that
+// place was reached while the use, or work before it, was still to be done: no edge orders the two, whoever made it. A
+// flag that is there proves nothing, since unordered work may come in a lucky order. Streams that were recorded are not
 // looked at: the block waits for them.
 #pragma once
 
@@ -48,7 +48,7 @@ class FarUses {
   Domain& domain_;
   GuardedPool& blocks_;
   Pool pinned_;
-  std::mutex mutex_;  // of what follows; held across no call of the driver or of the pools
+  std::mutex mutex_;                          // of what follows; held across no call of the driver or of the pools
   std::map<Address, std::vector<Use>> uses_;  // by the block, the last of each stream
   std::deque<Look> looks_;
   std::vector<std::string> reports_;

@@ -71,10 +71,12 @@ std::string in_words(const Report& report) {
                             " for stream " + report.stream + ", ";
   const std::int64_t offset = report.offset.value_or(0);
   if (report.misuse != Misuse::overrun)
-    return block + "freed at " + place_in_words(report.freed_at) + ", was written after that, at byte " + std::to_string(offset);
+    return block + "freed at " + place_in_words(report.freed_at) + ", was written after that, at byte " +
+           std::to_string(offset);
   const auto beyond = offset - static_cast<std::int64_t>(report.nbytes);
   return block + "was overrun, first " +
-         (offset < 0 ? std::to_string(-offset) + " bytes before its begin" : std::to_string(beyond + 1) + " bytes beyond its end");
+         (offset < 0 ? std::to_string(-offset) + " bytes before its begin"
+                     : std::to_string(beyond + 1) + " bytes beyond its end");
 }
 
 std::string in_words(const PoolFault& fault, int device) {
