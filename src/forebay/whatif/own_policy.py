@@ -27,6 +27,7 @@ from forebay.whatif.segregate import named
 __all__ = ["ONE_POOL", "UNTRIMMED", "OwnTable", "own_table"]
 
 _BOUNDLESS: Final = 1 << 60  # bytes of a device that no history fills
+_MUCH: Final = 0.1  # of the bytes that stay in a pool
 UNTRIMMED: Final = "no trim"
 ONE_POOL: Final = "one pool"
 
@@ -119,7 +120,7 @@ def _apart(memory: Tape, each: tuple[Own, ...]) -> _Case | None:
         kept, pools, pool = own.kept(), list(own.pools), own.pool.copy()
         for number in (own.pool[own.refused[:1]] if len(own.refused) else np.unique(own.pool[kept])).tolist():
             mine = (own.pool == number) & (own.move != int(Move.trim))
-            stays = mine & kept
+            stays = _heavy(own, mine & kept)
             if not stays.any() or stays.sum() == mine.sum():
                 continue
             need = _run(own.picked(stays), None).peak_reserved
@@ -139,6 +140,13 @@ def _apart(memory: Tape, each: tuple[Own, ...]) -> _Case | None:
     return _Case(
         "what is kept apart", f"Pool(device, NAME) of its own for {named(memory, frozenset(sites), weight)}", tuple(parted)
     )
+
+
+def _heavy(own: Own, stays: np.ndarray) -> np.ndarray:
+    """Of what stays that of the sites that hold much of it: the rest is under way, or too little to be worth a pool."""
+    held = np.bincount(own.site[stays], weights=np.where(own.move[stays] == int(Move.alloc), own.bytes[stays], 0))
+    heavy: np.ndarray = stays & np.isin(own.site, np.flatnonzero(held >= _MUCH * held.sum()))
+    return heavy
 
 
 def _kept_idle(own: Own) -> Own:
