@@ -77,3 +77,23 @@ def test_trims_and_pools_taken_away_leave_the_program_what_it_asked_for(steps):
 def tape_rows(tape):
     """The rows that ask: of the rows of pools' memory."""
     return pool_memory(tape).where(Kind.alloc, Kind.oom)
+
+
+def test_two_devices_are_replayed_apart_and_what_the_program_took_itself_is_taken_off():
+    gc.collect()
+    with recording() as taped:
+        for capacity in ("64MiB", "48MiB"):
+            device = SimDevice(capacity)
+            stream = device.stream("s")
+            raw = device.malloc(3 * MIB)  # no pool's: less for all of them
+            pool = Pool(device, "p")
+            held = [pool.alloc(3 * MIB, stream) for _ in range(4)]
+            with suppress(PoolExhausted):
+                pool.alloc(44 * MIB, stream).free()
+            for buffer in held:
+                buffer.free()
+            raw.free()
+    table = own_table(taped.tape)
+    assert (table.exact, table.why, table.recorded.oom) == (True, "", True)
+    assert [own.capacity for own in own_histories(pool_memory(taped.tape))] == [61 * MIB, 45 * MIB]
+    assert table.recorded.peak_reserved_bytes == 2 * 20 * MIB  # a segment of 20 MiB on each; 44 more fit on neither

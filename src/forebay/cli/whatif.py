@@ -93,8 +93,9 @@ def command(
     """The recorded history of SNAPSHOT under other policies: peaks, driver calls, out of memory or not, and what is worth doing.
 
     Without --settings, --buckets and --segregate everything is tried: a curated set of settings, several numbers of buckets, what
-    lives long in a pool of its own, and our pool. SNAPSHOT is a PyTorch memory snapshot, plain or compressed, or `example:NAME`, one
-    that comes with forebay.
+    lives long in a pool of its own, and our pool. SNAPSHOT is a PyTorch memory snapshot, plain or compressed, `example:NAME`, one that
+    comes with forebay, or `-`. Of a recording of our own runtime its pools are tried grown otherwise, with what stays apart, with sizes in
+    buckets, without trims, beside PyTorch's policy.
     """
     theirs = tuple(name for name in settings if name != _OURS)
     for name in theirs:
