@@ -270,6 +270,11 @@ def test_what_is_not_ordered_is_counted_and_left_to_check():
     assert found.why[-1].endswith("1 for certain. `forebay check FILE` names them")
 
 
+def test_order_in_a_tape_that_is_too_long_to_look_at_is_left_open(monkeypatch):
+    monkeypatch.setattr("forebay.doctor.diagnose._MOST_ORDERED", 5)
+    assert diagnose(parse(ORDERED)).why[-1] == "this judges memory; whether all accesses are ordered `forebay check FILE` tells"
+
+
 def test_figures_that_round_to_the_same_are_told_apart():
     tight = HIJACK.replace("oom 940M", f"oom {600 * MIB + 512}")  # 512 bytes more than the largest hole
     message = next(f.message for f in diagnose(parse(tight)).findings if f.name == "checkerboard-fragmentation")
