@@ -3,6 +3,7 @@
 import json
 import lzma
 import pickle
+import sys
 
 import pytest
 
@@ -271,7 +272,7 @@ def test_what_is_not_ordered_is_counted_and_left_to_check():
 
 
 def test_order_in_a_tape_that_is_too_long_to_look_at_is_left_open(monkeypatch):
-    monkeypatch.setattr("forebay.doctor.diagnose._MOST_ORDERED", 5)
+    monkeypatch.setattr(sys.modules[diagnose.__module__], "_MOST_ORDERED", 5)
     assert diagnose(parse(ORDERED)).why[-1] == "this judges memory; whether all accesses are ordered `forebay check FILE` tells"
 
 
