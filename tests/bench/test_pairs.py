@@ -39,6 +39,7 @@ def test_a_ratio_is_to_ours_of_the_same_language_and_threads(compared):
 def test_a_peer_that_is_not_here_is_named_with_how_to_get_it(compared):
     absent = {row.peer: (row.why, row.get) for row in compared.rows if row.ns is None}
     assert set(absent) == {
+        "forebay's library for torch",
         "cudaMallocAsync (DriverPool)",
         "torch raw_alloc",
         "torch caching_allocator_alloc",

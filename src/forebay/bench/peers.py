@@ -29,6 +29,7 @@ Found = Iterator[Measured | Absent]
 Pair = Callable[[], object]
 
 _DRIVER: Final = "cudaMallocAsync (DriverPool)"
+_FOR_TORCH: Final = f"{OURS}'s library for torch"
 _GET: Final = {
     "torch": "pip install torch, built for CUDA",
     "rmm": "pip install rmm-cu13 (rmm-cu12 for CUDA 12)",
@@ -123,6 +124,25 @@ def _async(device: CudaDevice, threads: Sequence[int], load: Load) -> Found:
         yield Measured(_DRIVER, "Python", n, from_python(pairs, load))
 
 
+def _ours_for_torch(device: CudaDevice, threads: Sequence[int], load: Load) -> Found:
+    """The library that `install` hands to PyTorch, through the functions that PyTorch calls."""
+    from forebay.adapters.torch_library import Library, path
+
+    library = Library(path())
+    if not library.started:
+        library.set(libcuda=device.cuda_library, limit=None, growth=None, quarantine=None)
+    streams = [device.stream(f"bench {i}", kind="nonblocking") for i in range(max(threads))]
+    for stream in streams:
+        library.vouch(device.index, stream.handle)
+    alloc, free = (library.address(f"forebay_torch_{call}") for call in ("alloc", "free"))
+    for n in threads:
+        yield Measured(_FOR_TORCH, "C++", n, _c_pairs(alloc, free, device, [s.handle for s in streams[:n]], load))
+
+
+def _c_pairs(alloc: int, free: int, device: Device, streams: list[int], load: Load) -> list[float]:
+    return bench.c_pairs(alloc, free, device.index, streams, bytes=load.bytes, pairs=load.pairs, rounds=load.rounds)
+
+
 def _torch(device: CudaDevice, threads: Sequence[int], load: Load) -> Found:
     torch = _cuda_torch()
     n_most = max(threads)
@@ -131,8 +151,7 @@ def _torch(device: CudaDevice, threads: Sequence[int], load: Load) -> Found:
         alloc, free = (_address(getattr(library, f"torch_pairs_{call}")) for call in ("alloc", "free"))
         for n in threads:
             handles = [stream.cuda_stream for stream in streams[:n]]
-            load_of = {"bytes": load.bytes, "pairs": load.pairs, "rounds": load.rounds}
-            yield Measured("torch raw_alloc", "C++", n, bench.c_pairs(alloc, free, device.index, handles, **load_of))
+            yield Measured("torch raw_alloc", "C++", n, _c_pairs(alloc, free, device, handles, load))
 
 
 def _torch_python(device: CudaDevice, threads: Sequence[int], load: Load) -> Found:
@@ -200,6 +219,7 @@ def _core_pair(resource: Any, nbytes: int, stream: Any) -> Pair:
 
 
 _PEERS: Final[tuple[tuple[str, Literal["C++", "Python"], Callable[[CudaDevice, Sequence[int], Load], Found]], ...]] = (
+    (_FOR_TORCH, "C++", _ours_for_torch),
     (_DRIVER, "C++", _async),
     ("torch raw_alloc", "C++", _torch),
     ("torch caching_allocator_alloc", "Python", _torch_python),
