@@ -6,6 +6,7 @@
 #include <memory>
 #include <thread>
 
+#include "driver/cuda.hpp"
 #include "pool/driver_pool.hpp"
 #include "pool/pool.hpp"
 
@@ -43,16 +44,22 @@ class Streams {
 };
 
 template <class P, class AllocFree>
-Result<std::vector<double>> through(P& pool, const Streams& streams, const Load& load, AllocFree once) {
+Result<std::vector<double>> through(P& pool, Streams& streams, const Load& load, AllocFree once) {
   std::vector<Pair> pairs;
   for (const std::uint64_t stream : streams.ids)
     pairs.emplace_back([&pool, stream, once] { return once(pool, stream); });
-  return timed(load, pairs);
+  return timed(load, pairs, entering(streams.domain.driver(), streams.domain.device()));
 }
 
 }  // namespace
 
-std::vector<double> timed(const Load& load, std::span<const Pair> pairs) {
+std::function<void()> entering(Driver& driver, int device) {
+  auto* const cuda = dynamic_cast<CudaDriver*>(&driver);
+  if (cuda == nullptr) return {};
+  return [cuda, device] { (void)cuda->stay(device); };
+}
+
+std::vector<double> timed(const Load& load, std::span<const Pair> pairs, const std::function<void()>& enter) {
   std::vector<double> samples;
   std::atomic<bool> failed{false}, over{false};
   std::thread second([&] { over.wait(false); });
@@ -62,6 +69,7 @@ std::vector<double> timed(const Load& load, std::span<const Pair> pairs) {
     std::vector<std::thread> threads;
     for (const Pair& pair : pairs)
       threads.emplace_back([&] {
+        if (enter) enter();
         if (!pair()) failed = true;  // the block is there then
         ++ready;
         while (!go.load(std::memory_order_acquire)) std::this_thread::yield();
@@ -104,8 +112,8 @@ Result<std::vector<double>> driver_pool_pairs(Driver& driver, int device, const 
   }
 }
 
-std::vector<double> c_pairs(AllocFunction alloc, FreeFunction free, int device, std::span<void* const> streams,
-                            const Load& load) {
+std::vector<double> c_pairs(Driver& driver, AllocFunction alloc, FreeFunction free, int device,
+                            std::span<void* const> streams, const Load& load) {
   std::vector<Pair> pairs;
   for (void* const stream : streams)
     pairs.emplace_back([=, bytes = load.bytes] {
@@ -113,7 +121,7 @@ std::vector<double> c_pairs(AllocFunction alloc, FreeFunction free, int device, 
       if (block != nullptr) free(block, bytes, device, stream);
       return block != nullptr;
     });
-  return timed(load, pairs);
+  return timed(load, pairs, entering(driver, device));
 }
 
 std::vector<double> libc_pairs(const Load& load) {

@@ -25,14 +25,18 @@ struct Load {
 using Pair = std::function<bool()>;
 
 // Wall nanoseconds of a pair, one sample a round: from when all threads go until the last is through, by the pairs of
-// one thread. Empty where an allocation failed. A second thread is there throughout.
-std::vector<double> timed(const Load& load, std::span<const Pair> pairs);
+// one thread. Each thread calls `enter` first. Empty where an allocation failed. A second thread is there throughout.
+std::vector<double> timed(const Load& load, std::span<const Pair> pairs, const std::function<void()>& enter = {});
+
+// What a thread does that works on one device: over CUDA the device's context is its own, as any program's is that ever
+// launched a kernel there. Without it every call of the CUDA runtime looks for a context first.
+std::function<void()> entering(Driver& driver, int device);
 
 // Streams are the driver's; each thread has one of its own.
 Result<std::vector<double>> pool_pairs(Driver& driver, int device, const Load& load);
 Result<std::vector<double>> driver_pool_pairs(Driver& driver, int device, const Load& load);
-std::vector<double> c_pairs(AllocFunction alloc, FreeFunction free, int device, std::span<void* const> streams,
-                            const Load& load);
+std::vector<double> c_pairs(Driver& driver, AllocFunction alloc, FreeFunction free, int device,
+                            std::span<void* const> streams, const Load& load);
 std::vector<double> libc_pairs(const Load& load);  // malloc and free
 
 }  // namespace forebay::bench

@@ -27,13 +27,14 @@ R value_or_raise(Result<R> result) {
 
 bench::Load load_of(std::uint64_t bytes, int threads, int pairs, int rounds) { return {bytes, threads, pairs, rounds}; }
 
-std::vector<double> c_pairs(std::uint64_t alloc, std::uint64_t free, int device,
+std::vector<double> c_pairs(Driver& driver, std::uint64_t alloc, std::uint64_t free, int device,
                             const std::vector<std::uint64_t>& streams, std::uint64_t bytes, int pairs, int rounds) {
   std::vector<void*> handles;
   for (const std::uint64_t stream : streams) handles.push_back(reinterpret_cast<void*>(stream));
   const nb::gil_scoped_release open;
-  return bench::c_pairs(reinterpret_cast<bench::AllocFunction>(alloc), reinterpret_cast<bench::FreeFunction>(free),
-                        device, handles, load_of(bytes, static_cast<int>(handles.size()), pairs, rounds));
+  return bench::c_pairs(driver, reinterpret_cast<bench::AllocFunction>(alloc),
+                        reinterpret_cast<bench::FreeFunction>(free), device, handles,
+                        load_of(bytes, static_cast<int>(handles.size()), pairs, rounds));
 }
 
 std::vector<bench::Number> numbers(Driver& driver, int device, int rounds) {
@@ -75,8 +76,8 @@ void bind_pairs(nb::module_& b) {
       },
       "driver"_a, "device"_a, nb::kw_only(), "bytes"_a, "threads"_a, "pairs"_a, "rounds"_a, Open(),
       "The same through DriverPool.");
-  b.def("c_pairs", &c_pairs, "alloc"_a, "free"_a, "device"_a, "streams"_a, nb::kw_only(), "bytes"_a, "pairs"_a,
-        "rounds"_a,
+  b.def("c_pairs", &c_pairs, "driver"_a, "alloc"_a, "free"_a, "device"_a, "streams"_a, nb::kw_only(), "bytes"_a,
+        "pairs"_a, "rounds"_a,
         "The same through two C functions, given by their addresses, with the interface of a pluggable allocator; a "
         "thread a stream. Empty where an allocation failed.");
   b.def(

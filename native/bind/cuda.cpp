@@ -89,6 +89,9 @@ void bind_cuda(nb::module_& m) {
       .def(
           "forget_stream", [](BoundDriver& d, int device, std::uint64_t stream) { d.forget_stream(device, {stream}); },
           nb::arg("device"), nb::arg("stream"), Open(), "Before that stream is destroyed.")
+      .def(
+          "stay", [](BoundDriver& d, int device) { return d.stay(device) == Status::ok; }, nb::arg("device"), Open(),
+          "The device's context is this thread's from now on; whether it is.")
       .def("fault_of", &BoundDriver::fault_of, nb::arg("device"), Open(),
            "Why no call reaches the device any more, or ok.");
   c.def(

@@ -44,6 +44,8 @@ class CudaDriver : public Driver {
   Result<std::uint64_t> adopt_stream(int device, StreamHandle stream);
   void forget_stream(int device, StreamHandle stream);
   Status fault_of(int device);
+  // The device's context is this thread's from now on, as cudaSetDevice makes it: else each call goes in and out.
+  Status stay(int device);
   // A kernel by its name in a module's text (PTX), which stays loaded; and one block of one thread of it, with one
   // argument of 64 bits.
   Result<std::uint64_t> kernel(int device, const char* module, const char* name);

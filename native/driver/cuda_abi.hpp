@@ -80,6 +80,7 @@ inline constexpr int kCudaVersion = 12000;
   X(primary_retain, cuDevicePrimaryCtxRetain, Code(Context*, Ordinal)) \
   X(primary_release, cuDevicePrimaryCtxRelease, Code(Ordinal)) \
   X(ctx_current, cuCtxGetCurrent, Code(Context*)) \
+  X(ctx_set, cuCtxSetCurrent, Code(Context)) \
   X(ctx_push, cuCtxPushCurrent, Code(Context)) \
   X(ctx_pop, cuCtxPopCurrent, Code(Context*)) \
   X(ctx_sync, cuCtxSynchronize, Code()) \

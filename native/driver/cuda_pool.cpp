@@ -76,7 +76,13 @@ Status CudaDriver::pool_set(int device, DriverPoolHandle pool, PoolAttribute att
                     [&] { return api_.pool_set(forebay::pointer_of(pool), static_cast<std::int32_t>(attribute), in); });
 }
 
-// ---- kernels
+// ---- kernels, and threads that work on one device
+
+Status CudaDriver::stay(int device) {
+  return on(device, [] { return cuda::Code{0}; }) != Status::ok
+             ? enter(device)
+             : came_to(device, api_.ctx_set(devices_[static_cast<std::size_t>(device)]->context));
+}
 
 Result<std::uint64_t> CudaDriver::kernel(int device, const char* module, const char* name) {
   cuda::ModulePointer loaded = nullptr;

@@ -7,6 +7,7 @@ import pytest
 
 from bench.fresh import over_a_fresh_fake
 from forebay._core import bench
+from forebay._core.driver import SimDriver
 from forebay.bench import compare
 from forebay.bench.pairs import Load, from_python
 from forebay.errors import BadInput
@@ -94,7 +95,7 @@ def test_the_loop_over_c_functions_frees_what_it_allocates_on_its_own_stream():
             calls.append(("free", block, nbytes, device, stream))
 
     kept, addresses = functions(alloc, free)
-    samples = bench.c_pairs(*addresses, 0, [16, 32], bytes=100, pairs=5, rounds=3)
+    samples = bench.c_pairs(SimDriver([2**20]), *addresses, 0, [16, 32], bytes=100, pairs=5, rounds=3)
     assert len(samples) == 3
     assert min(samples) > 0
     taken, given = ([call[1:] for call in calls if call[0] == what] for what in ("alloc", "free"))
@@ -107,7 +108,7 @@ def test_the_loop_over_c_functions_frees_what_it_allocates_on_its_own_stream():
 
 def test_a_failed_allocation_leaves_no_figures():
     kept, addresses = functions(lambda nbytes, device, stream: None, lambda block, nbytes, device, stream: None)
-    assert bench.c_pairs(*addresses, 0, [16], bytes=100, pairs=5, rounds=3) == []
+    assert bench.c_pairs(SimDriver([2**20]), *addresses, 0, [16], bytes=100, pairs=5, rounds=3) == []
     del kept
 
 

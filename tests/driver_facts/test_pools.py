@@ -152,6 +152,14 @@ def test_a_limit_is_kept(cu):
     cu.call("cuStreamSynchronize", stream)
 
 
+def test_a_strange_address_and_a_second_free_are_refused(cu, pool):
+    """No bytes at all an H200 grants, and a process in which such a block was left crashed at a later pool's end: nobody asks for it."""
+    stream = cu.stream()
+    assert pool.free(12345, stream) == INVALID
+    block = pool.alloc(MIB, stream)
+    assert (pool.free(block, stream), pool.free(block, stream)) == (OK, INVALID)
+
+
 def test_a_pool_may_end_before_its_last_free(cu):
     made, stream = PoolOf(cu), cu.stream()
     block = made.alloc(MIB, stream)

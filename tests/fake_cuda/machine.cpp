@@ -240,6 +240,15 @@ FAKE Code cuCtxGetCurrent(cuda::Context* out) {
   return kOk;
 }
 
+FAKE Code cuCtxSetCurrent(cuda::Context given) {
+  if (const Code c = entered_anywhere("cuCtxSetCurrent"); c != kOk) return c;
+  const int device = device_of(given);
+  if (device < 0 || !machine().opened[static_cast<std::size_t>(device)]) return kInvalidContext;
+  if (contexts.stack.empty()) contexts.stack.push_back(device);
+  contexts.stack.back() = device;
+  return kOk;
+}
+
 FAKE Code cuCtxPushCurrent_v2(cuda::Context given) {
   if (const Code c = entered_anywhere("cuCtxPushCurrent"); c != kOk) return c;
   const int device = device_of(given);

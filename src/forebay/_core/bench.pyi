@@ -39,7 +39,7 @@ def pool_pairs(driver: forebay._core.driver.Driver, device: int, *, bytes: int, 
 def driver_pool_pairs(driver: forebay._core.driver.Driver, device: int, *, bytes: int, threads: int, pairs: int, rounds: int) -> list[float]:
     """The same through DriverPool."""
 
-def c_pairs(alloc: int, free: int, device: int, streams: Sequence[int], *, bytes: int, pairs: int, rounds: int) -> list[float]:
+def c_pairs(driver: forebay._core.driver.Driver, alloc: int, free: int, device: int, streams: Sequence[int], *, bytes: int, pairs: int, rounds: int) -> list[float]:
     """
     The same through two C functions, given by their addresses, with the interface of a pluggable allocator; a thread a stream. Empty where an allocation failed.
     """

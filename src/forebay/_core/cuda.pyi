@@ -21,6 +21,9 @@ class CudaDriver(forebay._core.driver.Driver):
     def forget_stream(self, device: int, stream: int) -> None:
         """Before that stream is destroyed."""
 
+    def stay(self, device: int) -> bool:
+        """The device's context is this thread's from now on; whether it is."""
+
     def fault_of(self, device: int) -> forebay._core.driver.Status:
         """Why no call reaches the device any more, or ok."""
 

@@ -114,26 +114,29 @@ def _beside(row: Pairs, ours: float | None) -> Pairs:
     return row if row.ns is None or not ours else replace(row, ratio=row.ns / ours)
 
 
-def from_python(pairs: Sequence[Callable[[], object]], load: Load) -> list[float]:
-    """Wall nanoseconds of a pair, one sample a round, each callable on a thread of its own; another thread is there throughout."""
+def from_python(pairs: Sequence[Callable[[], object]], load: Load, enter: Callable[[], object] = int) -> list[float]:
+    """Wall nanoseconds of a pair, one sample a round, each callable on a thread of its own, which calls `enter` first; another thread is
+    there throughout.
+    """
     over = threading.Event()
     company = threading.Thread(target=over.wait)
     company.start()
     try:
-        first = _round(pairs, min(load.pairs, _FIRST))  # warms up, and tells how many pairs a round can have
+        first = _round(pairs, min(load.pairs, _FIRST), enter)  # warms up, and tells how many pairs a round can have
         calls = max(1, min(load.pairs, round(_LONGEST_NS / first)))
-        return [_round(pairs, calls) for _ in range(load.rounds)]
+        return [_round(pairs, calls, enter) for _ in range(load.rounds)]
     finally:
         over.set()
         company.join()
 
 
-def _round(pairs: Sequence[Callable[[], object]], calls: int) -> float:
+def _round(pairs: Sequence[Callable[[], object]], calls: int, enter: Callable[[], object]) -> float:
     ready = threading.Barrier(len(pairs) + 1)
     failed: list[BaseException] = []
 
     def run(pair: Callable[[], object]) -> None:
         try:
+            enter()
             pair()  # the block is there then
         except BaseException as error:
             failed.append(error)

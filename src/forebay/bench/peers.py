@@ -79,6 +79,13 @@ def _native(load: Load, threads: int) -> dict[str, int]:
     return {"bytes": load.bytes, "threads": threads, "pairs": load.pairs, "rounds": load.rounds}
 
 
+def _timed(device: Device, pairs: Sequence[Pair], load: Load) -> list[float]:
+    """From Python, on threads that have the device's context: without it every call of the CUDA runtime looks for one first."""
+    if isinstance(device, CudaDevice):
+        return from_python(pairs, load, lambda: device.cuda.stay(device.index))
+    return from_python(pairs, load)
+
+
 def _ours(device: Device, threads: Sequence[int], load: Load) -> Found:
     for n in threads:
         yield Measured(OURS, "C++", n, bench.pool_pairs(_driver(device), device.index, **_native(load, n)))
@@ -86,9 +93,9 @@ def _ours(device: Device, threads: Sequence[int], load: Load) -> Found:
     for n in threads:
         streams = [device.stream(f"bench {i}", kind="nonblocking") for i in range(n)]
         pairs = [_pair(pool.alloc_address, pool.free_address, load.bytes, stream) for stream in streams]
-        yield Measured(OURS, "Python", n, from_python(pairs, load))
+        yield Measured(OURS, "Python", n, _timed(device, pairs, load))
         buffers = [_pair(pool.alloc, Buffer.free, load.bytes, stream) for stream in streams]
-        yield Measured(f"{OURS}, Buffer", "Python", n, from_python(buffers, load))
+        yield Measured(f"{OURS}, Buffer", "Python", n, _timed(device, buffers, load))
 
 
 def _pair(alloc: Callable[[int, Any], Any], free: Callable[[Any], object], nbytes: int, stream: Any) -> Pair:
@@ -121,7 +128,7 @@ def _async(device: CudaDevice, threads: Sequence[int], load: Load) -> Found:
         yield Measured(_DRIVER, "C++", n, bench.driver_pool_pairs(device.cuda, device.index, **_native(load, n)))
         streams = [device.stream(f"bench {i}", kind="nonblocking") for i in range(n)]
         pairs = [_pair(pool.alloc_address, pool.free_address, load.bytes, stream) for stream in streams]
-        yield Measured(_DRIVER, "Python", n, from_python(pairs, load))
+        yield Measured(_DRIVER, "Python", n, _timed(device, pairs, load))
 
 
 def _ours_for_torch(device: CudaDevice, threads: Sequence[int], load: Load) -> Found:
@@ -140,7 +147,9 @@ def _ours_for_torch(device: CudaDevice, threads: Sequence[int], load: Load) -> F
 
 
 def _c_pairs(alloc: int, free: int, device: Device, streams: list[int], load: Load) -> list[float]:
-    return bench.c_pairs(alloc, free, device.index, streams, bytes=load.bytes, pairs=load.pairs, rounds=load.rounds)
+    return bench.c_pairs(
+        _driver(device), alloc, free, device.index, streams, bytes=load.bytes, pairs=load.pairs, rounds=load.rounds
+    )
 
 
 def _torch(device: CudaDevice, threads: Sequence[int], load: Load) -> Found:
@@ -160,10 +169,10 @@ def _torch_python(device: CudaDevice, threads: Sequence[int], load: Load) -> Fou
     alloc, free = torch.cuda.caching_allocator_alloc, torch.cuda.caching_allocator_delete
     for n in threads:
         raw = [_torch_pair(alloc, free, load.bytes, device.index, stream.cuda_stream) for stream in streams[:n]]
-        yield Measured("torch caching_allocator_alloc", "Python", n, from_python(raw, load))
+        yield Measured("torch caching_allocator_alloc", "Python", n, _timed(device, raw, load))
     where = torch.device("cuda", device.index)
     empty = [lambda: torch.empty(load.bytes, dtype=torch.uint8, device=where)]
-    yield Measured("torch.empty and del", "Python", 1, from_python(empty, load))
+    yield Measured("torch.empty and del", "Python", 1, _timed(device, empty, load))
 
 
 def _torch_pair(alloc: Callable[..., int], free: Callable[[int], object], nbytes: int, device: int, stream: int) -> Pair:
@@ -183,7 +192,7 @@ def _rmm(kind: str) -> Callable[[CudaDevice, Sequence[int], Load], Found]:
         for n in threads:
             streams = [streams_of.Stream() for _ in range(n)]
             pairs = [_rmm_pair(made, load.bytes, stream) for stream in streams]
-            yield Measured(f"rmm {kind}", "Python", n, from_python(pairs, load))
+            yield Measured(f"rmm {kind}", "Python", n, _timed(device, pairs, load))
 
     return measured
 
@@ -199,7 +208,7 @@ def _cupy(device: CudaDevice, threads: Sequence[int], load: Load) -> Found:
         for n in threads:
             streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(n)]
             pairs = [_on_entry(stream.use, lambda: pool.malloc(load.bytes)) for stream in streams]
-            yield Measured("cupy MemoryPool", "Python", n, from_python(pairs, load))
+            yield Measured("cupy MemoryPool", "Python", n, _timed(device, pairs, load))
 
 
 def _cuda_core(device: CudaDevice, threads: Sequence[int], load: Load) -> Found:
@@ -211,7 +220,7 @@ def _cuda_core(device: CudaDevice, threads: Sequence[int], load: Load) -> Found:
     for n in threads:
         streams = [there.create_stream() for _ in range(n)]
         pairs = [_on_entry(there.set_current, _core_pair(resource, load.bytes, stream)) for stream in streams]
-        yield Measured("cuda.core DeviceMemoryResource", "Python", n, from_python(pairs, load))
+        yield Measured("cuda.core DeviceMemoryResource", "Python", n, _timed(device, pairs, load))
 
 
 def _core_pair(resource: Any, nbytes: int, stream: Any) -> Pair:
