@@ -1,5 +1,5 @@
-"""bench_pool: a pool's hit from C++ and from Python beside malloc and free, and a history through the pool; what gauges cost, and a
-recording that is not under way, each beside the same path without it. One run, medians; of costs that small, the best of many rounds.
+"""bench_pool: a pool's hit from C++ and from Python beside malloc and free, and a history through the pool. One run, medians. What
+gauges and an idle recording cost a hit is bench_hit.py's.
 
     python benchmarks/bench_pool.py [--save]
 
@@ -11,8 +11,6 @@ import datetime
 import json
 import os
 import platform
-import re
-import shutil
 import statistics
 import subprocess
 import sys
@@ -33,37 +31,10 @@ ROOT = Path(__file__).resolve().parent.parent
 PAIRS, ROUNDS = 50_000, 9
 
 
-# The statements that keep a lane's figures, in native/pool.
-FIGURES = re.compile(r"^(\s*)(?:\+\+)?(?:lane(?:->|\.))?figures\.\w+(?: [+-]= [^;]*)?;$", re.MULTILINE)
-TURNS = 5
-
-
 def native(name: str) -> dict[str, float]:
     """What the C++ program of this name prints, compiled here with the release build's flags."""
     with tempfile.TemporaryDirectory() as folder:
         return run(compiled(name, ROOT / "native", Path(folder) / name))
-
-
-def gauges_cost() -> dict[str, float]:
-    """A hit beside one of a pool that keeps no gauges, by turns; the best of each, so that only code counts."""
-    with tempfile.TemporaryDirectory() as folder:
-        bare = Path(folder) / "native"
-        shutil.copytree(ROOT / "native", bare)
-        dropped = 0
-        for source in bare.glob("pool/*.cpp"):
-            text, count = FIGURES.subn(r"\1;", source.read_text())
-            source.write_text(text)
-            dropped += count
-        programs = [compiled("pool", ROOT / "native", Path(folder) / "with"), compiled("pool", bare, Path(folder) / "without")]
-        turns = [[run(program) for program in programs] for _ in range(TURNS)]
-    kept, left = ({key: min(turn[i][key] for turn in turns) for key in turns[0][0]} for i in (0, 1))
-    return {
-        "hit_with_gauges_ns": kept["pool_4KiB_best_ns"],
-        "hit_without_gauges_ns": left["pool_4KiB_best_ns"],
-        "large_hit_with_gauges_ns": kept["pool_3MiB_best_ns"],
-        "large_hit_without_gauges_ns": left["pool_3MiB_best_ns"],
-        "gauge_statements_dropped": dropped,
-    }
 
 
 def run(program: Path) -> dict[str, float]:
@@ -143,19 +114,12 @@ def machine() -> str:
 def main() -> None:
     over = threading.Event()
     threading.Thread(target=over.wait, daemon=True).start()
-    figures = {**native("pool"), **gauges_cost(), **from_python(), **replayed()}
+    figures = {**native("pool"), **from_python(), **replayed()}
     over.set()
     result = {"date": datetime.date.today().isoformat(), "machine": machine(), **figures}
     text = json.dumps(result, indent=1)
     print(text)
     print(f"a hit from C++ is {figures['pool_4KiB_ns'] / figures['malloc_4KiB_ns']:.1f} times malloc + free")
-    for what, with_it, without in (
-        ("gauges", "hit_with_gauges_ns", "hit_without_gauges_ns"),
-        ("gauges of a large hit", "large_hit_with_gauges_ns", "large_hit_without_gauges_ns"),
-        ("a sink while nothing records, on a hit,", "hit_with_idle_sink_ns", "hit_without_sink_ns"),
-        ("the tap while nothing records, on an event's record,", "record_with_idle_tap_ns", "record_without_tap_ns"),
-    ):
-        print(f"{what} cost {figures[with_it] / figures[without] - 1:+.1%}")
     if "--save" in sys.argv[1:]:
         (ROOT / "benchmarks/results").mkdir(exist_ok=True)
         (ROOT / "benchmarks/results/pool.json").write_text(text + "\n")

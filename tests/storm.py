@@ -18,9 +18,10 @@ from collections import Counter
 from collections.abc import Callable
 
 from forebay.errors import DriverError, ForebayError, Pending, PoolExhausted
-from forebay.runtime import Buffer, Pool, SimDevice, Stream
+from forebay.runtime import Buffer, PagedPool, PinnedPool, Pool, SimDevice, Stream
+from forebay.runtime.paged import Sequence
 
-MIB = 2**20
+MIB, PAGE = 2**20, 2**16
 THREADS = 4
 PATIENCE_S = 20.0
 
@@ -45,6 +46,8 @@ class Storm:
             Pool(self.device, "capped", limit=48 * MIB, growth="frames", wait_limit=0.01),
             Pool(self.device, "debug", limit=64 * MIB, wait_limit=0.01, debug="8MiB"),
         ]
+        self.staging = PinnedPool(self.device, "staging", 8 * MIB, wait_limit=0.01, debug="1MiB")
+        self.pages = PagedPool(self.device, "pages", 4 * MIB, page_bytes=PAGE, page_tokens=16, wait_limit=0.01, debug="1MiB")
         self.counts: Counter[str] = Counter()
         self.failures: list[str] = []
         self.stop = threading.Event()
@@ -71,15 +74,16 @@ class Storm:
         """Quiet again: everything is whole, and all of it comes back."""
         gc.collect()
         self.device.synchronize()
-        for pool in self.pools:
+        everything = [*self.pools, self.staging, self.pages]
+        for pool in everything:
             pool.walk()
-        self.failures += [str(report) for report in self.pools[-1].reports]
-        kept = sum(p.gauges().allocated for p in self.pools)
+        self.failures += [str(report) for pool in everything[-3:] for report in pool.reports]
+        kept = sum(p.gauges().allocated for p in everything)
         if kept:
             self.failures.append(f"{kept} bytes are still allocated")
         for pool in self.pools:
             pool.trim()
-        held = sum(p.gauges().reserved for p in self.pools)
+        held = sum(p.gauges().reserved for p in [*self.pools, self.pages])
         if held != self.device.account.used_bytes:
             self.failures.append(f"pools have {held} bytes, the device counts {self.device.account.used_bytes}")
 
@@ -90,11 +94,14 @@ class Actor:
     def __init__(self, storm: Storm, seed: int) -> None:
         self.storm, self.random = storm, random.Random(seed)
         self.held: list[tuple[Buffer, Stream]] = []  # each with the stream that it was allocated for
+        self.sequences: list[tuple[Sequence, Stream]] = []
         doings: list[tuple[int, Callable[[], None]]] = [
             (40, self.alloc),
             (25, self.free),
             (15, self.drop),
             (15, self.use),
+            (8, self.stage),
+            (8, self.sequence),
             (5, self.edge),
             (3, self.sync),
             (2, self.trim),
@@ -114,6 +121,7 @@ class Actor:
                 self.storm.counts[doing.__name__] += 1
             for buffer, _ in self.held:
                 buffer.free()
+            self.sequences.clear()
         except BaseException:
             self.storm.failures.append(traceback.format_exc())
 
@@ -155,6 +163,35 @@ class Actor:
             stream = self.stream()
             stream.wait(home.record())
             stream.launch(self.touch, writes=[buffer.array("u1", 64)], cost_ns=1000)
+
+    def stage(self) -> None:
+        """Bytes of the host for a copy, and the block back at once."""
+        try:
+            block = self.storm.staging.alloc(self.random.choice((64, 5000, 300_000)))
+        except (PoolExhausted, Pending):
+            self.storm.counts["refused"] += 1
+            return
+        block.numpy()[:] = self.random.randrange(256)
+        if self.held:
+            buffer, home = self.random.choice(self.held)
+            home.copy(buffer.array("u1", 64), block.array("u1", 64))
+        block.free()
+
+    def sequence(self) -> None:
+        """Another sequence, or more room for one; the oldest ends, some by the collector's hand."""
+        try:
+            if not self.sequences or self.random.random() < 0.4:
+                stream = self.stream()
+                self.sequences.append((self.storm.pages.open(stream), stream))
+            sequence, stream = self.random.choice(self.sequences)
+            sequence.grow(self.random.randrange(1, 40), stream)
+        except (PoolExhausted, Pending):
+            self.storm.counts["refused"] += 1
+            self.sequences.clear()
+            return
+        stream.launch(self.touch, writes=[sequence.page(-1, "u1", 64)], cost_ns=1000)
+        if len(self.sequences) > 4:
+            self.sequences.pop(0)
 
     def edge(self) -> None:
         self.stream().wait(self.stream().record())

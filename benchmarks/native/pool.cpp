@@ -13,16 +13,14 @@
 #include <thread>
 #include <vector>
 
-#include "driver/pool_rows.hpp"
 #include "driver/sim.hpp"
-#include "driver/taped.hpp"
 #include "pool/pool.hpp"
 
 namespace forebay {
 namespace {
 
 using Watch = std::chrono::steady_clock;
-constexpr int kPairs = 200'000, kRounds = 9, kShortPairs = 2000, kShortRounds = 400;
+constexpr int kPairs = 200'000, kRounds = 9;
 
 // CPU time of this thread: a busy machine must not count.
 double thread_ns() {
@@ -46,41 +44,6 @@ double median(Pair pair) {
   return rounds[kRounds / 2];
 }
 
-struct Beside {
-  double plain, other;
-};
-
-// Two ways to do the same, round about: the best of many short rounds, which fit between two interruptions.
-template <class Plain, class Other>
-Beside beside(Plain plain, Other other) {
-  Beside best{1e9, 1e9};
-  for (int r = 0; r < kShortRounds; ++r) {
-    best.plain = std::min(best.plain, once(plain, kShortPairs));
-    best.other = std::min(best.other, once(other, kShortPairs));
-  }
-  return best;
-}
-
-// The same pool with and without a sink that wants nothing, the same driver call with and without the tap around the
-// driver: what a recording costs that is not under way.
-void print_recording_off(SimDriver& driver, Domain& domain, std::uint64_t stream, StreamHandle handle) {
-  TapedDriver taped(driver);
-  PoolRows rows(taped, 0, PoolFacts{}, std::nullopt);
-  PoolOptions listening;
-  listening.tape = &rows;
-  Pool plain(domain, {}), tapped(domain, listening);
-  const auto pair_of = [&](Pool& pool) { return [&pool, stream] { pool.free(pool.alloc(4096, stream).address); }; };
-  const Beside hits = beside(pair_of(plain), pair_of(tapped));
-  const EventHandle event = *driver.event_create(0);
-  int failed = 0;
-  const auto record_on = [&](Driver& on) { return [&] { failed += on.event_record(0, event, handle) != Status::ok; }; };
-  const Beside records = beside(record_on(driver), record_on(taped));
-  std::printf(
-      "\"hit_without_sink_ns\": %.2f, \"hit_with_idle_sink_ns\": %.2f, \"record_without_tap_ns\": %.2f, "
-      "\"record_with_idle_tap_ns\": %.2f, \"records_failed\": %d, ",
-      hits.plain, hits.other, records.plain, records.other, failed);
-}
-
 double pairs_a_second(Pool& pool, std::span<const std::uint64_t> streams) {
   const auto begin = Watch::now();
   std::vector<std::thread> threads;
@@ -97,11 +60,8 @@ int run() {
   SimDriver driver(std::span(&capacity, 1), *costs_named("guide"), sim::fifo_schedule());
   Domain domain(driver, 0);
   std::vector<std::uint64_t> streams;
-  std::vector<StreamHandle> handles;
-  for (int i = 0; i < 8; ++i) {
-    handles.push_back(*driver.stream_create(0, StreamKind::nonblocking, 0));
-    streams.push_back(*domain.adopt(handles.back(), Lifetime::ours));
-  }
+  for (int i = 0; i < 8; ++i)
+    streams.push_back(*domain.adopt(*driver.stream_create(0, StreamKind::nonblocking, 0), Lifetime::ours));
   Pool pool(domain, {});
 
   // The C library leaves locks out while a process has one thread.
@@ -116,15 +76,12 @@ int run() {
     kept = std::malloc(4096);
     std::free(kept);
   });
-  const auto best = beside(pair_of(4096), pair_of(3 * kMiB));
   const double one = pairs_a_second(pool, std::span(streams).first(1)), eight = pairs_a_second(pool, streams);
   over = true;
   over.notify_all();
   second.join();
-  std::printf("{\"pool_4KiB_best_ns\": %.2f, \"pool_3MiB_best_ns\": %.2f, ", best.plain, best.other);
-  print_recording_off(driver, domain, streams[0], handles[0]);
   std::printf(
-      "\"pool_4KiB_ns\": %.1f, \"pool_3MiB_ns\": %.1f, \"malloc_4KiB_ns\": %.1f, \"pairs_per_s_1_thread\": %.0f, "
+      "{\"pool_4KiB_ns\": %.1f, \"pool_3MiB_ns\": %.1f, \"malloc_4KiB_ns\": %.1f, \"pairs_per_s_1_thread\": %.0f, "
       "\"pairs_per_s_8_threads\": %.0f}\n",
       small, large, libc, one, eight);
   return 0;

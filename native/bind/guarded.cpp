@@ -39,7 +39,10 @@ void bind_reports(nb::module_& m) {
       .def_ro("stream", &Suspect::stream)
       .def_ro("site", &Suspect::site)
       .def_ro("touched", &Suspect::touched);
-  nb::class_<Report>(m, "Report", "One misuse of a block. Bytes; `offset` counts from the block's address.")
+  nb::class_<Report>(
+      m, "Report",
+      "One misuse of a block. Bytes; `offset` and `last` count from the block's address: what was found changed "
+      "there; `further`: nobody looked beyond.")
       .def_ro("misuse", &Report::misuse)
       .def_ro("address", &Report::address)
       .def_ro("nbytes", &Report::nbytes)
@@ -47,6 +50,8 @@ void bind_reports(nb::module_& m) {
       .def_ro("allocated_at", &Report::allocated_at)
       .def_ro("freed_at", &Report::freed_at)
       .def_ro("offset", &Report::offset)
+      .def_ro("last", &Report::last)
+      .def_ro("further", &Report::further)
       .def_ro("suspects", &Report::suspects)
       .def_ro("forgotten", &Report::forgotten);
 }
@@ -86,7 +91,9 @@ void bind_guarded(nb::module_& m) {
       .def("gauges", nb::overload_cast<std::uint64_t>(&GuardedPool::gauges), "stream"_a, Open())
       .def("walk", &GuardedPool::walk, Open())
       .def_prop_ro("reserved", &GuardedPool::reserved)
-      .def_prop_ro("staging_reserved", &GuardedPool::staging_reserved, "Pinned bytes that its checks hold.")
+      .def_prop_ro(
+          "staging_reserved", [](const BoundPool& p) { return p.staging_reserved(); },
+          "Pinned bytes that its checks hold.")
       .def("check", &GuardedPool::check, Open(), "Looks at every block and waits for what that takes.")
       .def_prop_ro("reports", &GuardedPool::reports)
       .def_prop_ro("unseen", &GuardedPool::unseen, "Blocks that could not be looked at.")

@@ -17,6 +17,8 @@
 #include "bind/module.hpp"
 #include "bind/released.hpp"
 #include "pool/paged.hpp"
+#include "pool/paged_debug.hpp"
+#include "tape/recorder.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -38,8 +40,13 @@ class Handle {
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
 
+  // In debug mode it issues work, and what that runs may need the GIL.
   void finish() {
-    if (sequence_ != nullptr) pool_.finish(*std::exchange(sequence_, nullptr));
+    if (sequence_ == nullptr) return;
+    Sequence& ended = *std::exchange(sequence_, nullptr);
+    if (pool_.custody() == nullptr) return pool_.finish(ended);
+    const nb::gil_scoped_release open;
+    pool_.finish(ended);
   }
   PagedPool& pool() const { return pool_; }
   Sequence& sequence() const {
@@ -106,7 +113,8 @@ void bind_sequence(nb::module_& p) {
 }
 
 PagedOptions options_of(std::string name, std::uint64_t page_bytes, std::uint32_t pages, std::uint32_t page_tokens,
-                        std::uint32_t index, std::int64_t wait_limit_ns, Sink* tape) {
+                        std::uint32_t index, std::int64_t wait_limit_ns, Sink* tape,
+                        std::optional<std::uint64_t> quarantine) {
   PagedOptions o;
   o.name = std::move(name);
   o.page_bytes = page_bytes;
@@ -115,6 +123,7 @@ PagedOptions options_of(std::string name, std::uint64_t page_bytes, std::uint32_
   o.index = index;
   o.wait_limit = std::chrono::nanoseconds(wait_limit_ns);
   o.tape = tape;
+  if (quarantine) o.debug = PagedDebug{*quarantine, &Caller::place};
   return o;
 }
 
@@ -124,19 +133,43 @@ std::optional<std::string> walk(BoundPagedPool& pool) {
   return std::string(broken);
 }
 
+// Without debug mode nothing is ever found.
+void bind_debug(nb::class_<BoundPagedPool>& pool) {
+  pool.def(
+          "check",
+          [](BoundPagedPool& p) {
+            if (p.custody() != nullptr) p.check();
+          },
+          Open(), "Looks at every page in quarantine, and waits for what that takes.")
+      .def_prop_ro("reports",
+                   [](const BoundPagedPool& p) {
+                     return p.custody() == nullptr ? std::vector<Report>{} : p.custody()->reports();
+                   })
+      .def_prop_ro(
+          "unseen", [](const BoundPagedPool& p) { return p.custody() == nullptr ? 0 : p.custody()->blocks_unseen(); },
+          "Pages that could not be looked at.")
+      .def_prop_ro(
+          "staging_reserved",
+          [](const BoundPagedPool& p) { return p.custody() == nullptr ? 0 : p.custody()->staging_reserved(); },
+          "Pinned bytes that its checks hold.");
+}
+
 void bind_pool_of_pages(nb::module_& p) {
-  nb::class_<BoundPagedPool>(p, "PagedPool", "Fixed blocks in one reservation, held by sequences in stream order.")
-      .def(
+  nb::class_<BoundPagedPool> pool(p, "PagedPool",
+                                  "Fixed blocks in one reservation, held by sequences in stream order.");
+  pool.def(
           "__init__",
           [](BoundPagedPool* self, Domain& domain, std::string name, std::uint64_t page_bytes, std::uint32_t pages,
-             std::uint32_t page_tokens, std::uint32_t index, std::int64_t wait_limit_ns, Sink* tape) {
+             std::uint32_t page_tokens, std::uint32_t index, std::int64_t wait_limit_ns, Sink* tape,
+             std::optional<std::uint64_t> quarantine) {
             const Leaving released{};
-            new (self) BoundPagedPool(
-                domain, options_of(std::move(name), page_bytes, pages, page_tokens, index, wait_limit_ns, tape));
+            new (self) BoundPagedPool(domain, options_of(std::move(name), page_bytes, pages, page_tokens, index,
+                                                         wait_limit_ns, tape, quarantine));
           },
           "domain"_a, "name"_a, nb::kw_only(), "page_bytes"_a, "pages"_a, "page_tokens"_a, "index"_a = 0,
-          "wait_limit_ns"_a = std::int64_t{10'000'000'000}, "tape"_a = nb::none(), nb::keep_alive<1, 2>(),
-          nb::keep_alive<1, 9>(), "Raises BadInput for an impossible shape, DriverError.")
+          "wait_limit_ns"_a = std::int64_t{10'000'000'000}, "tape"_a = nb::none(), "quarantine"_a = nb::none(),
+          nb::keep_alive<1, 2>(), nb::keep_alive<1, 9>(),
+          "With `quarantine` in debug mode, so many bytes of it. Raises BadInput for an impossible shape, DriverError.")
       .def("open", &open, "tokens"_a, "stream"_a, nb::keep_alive<0, 1>(),
            "A sequence that begins with the pages that hold the first of these tokens (uint32) already.")
       .def("fork", &fork, "sequence"_a, "stream"_a, nb::keep_alive<0, 1>(),
@@ -153,6 +186,7 @@ void bind_pool_of_pages(nb::module_& p) {
           "gauges", [](BoundPagedPool& pool, std::uint64_t stream) { return pool.gauges(pool.channel(stream)); },
           "stream"_a, Open())
       .def("walk", &walk, Open(), "The full check: what is wrong, or None.");
+  bind_debug(pool);
 }
 
 }  // namespace

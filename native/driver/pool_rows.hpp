@@ -14,10 +14,10 @@ namespace forebay {
 
 class PoolRows final : public Sink {
  public:
+  // The driver outlives it.
   PoolRows(TapedDriver& driver, int device, PoolFacts facts, std::optional<std::uint64_t> limit)
-      : driver_(driver), device_(device), facts_(std::move(facts)), limit_(limit) {}  // the driver outlives it
+      : Sink(driver.attached()), driver_(driver), device_(device), limit_(limit), facts_(std::move(facts)) {}
 
-  bool wants() const override { return driver_.recorder() != nullptr; }
   void write(const Row& row) override;
 
  private:

@@ -33,6 +33,7 @@ class TapedDriver final : public Driver {
   // `mid_life`: memory is held already, and the recorder is to know once a row tells of this driver's devices.
   void attach(Recorder* recorder, bool mid_life = false);
   Recorder* recorder() const { return recorder_.load(std::memory_order_acquire); }
+  const std::atomic<Recorder*>& attached() const { return recorder_; }
   // What the tape calls the next stream that this thread makes.
   static void name_next_stream(std::string name);
   // What rows call this device; none while nothing is attached, or where a recording has seen too many.

@@ -59,21 +59,26 @@ std::uint64_t Pool::growth_room(std::uint64_t releasable) const {
   return std::min(below_limit, left + idle + releasable) / step * step;
 }
 
+std::uint64_t Pool::idle_bytes() const {
+  std::uint64_t bytes = reserved();
+  for (Lane* lane : lanes()) {
+    std::lock_guard lock(lane->mutex);
+    bytes -= std::min(bytes, lane->figures.allocated);
+  }
+  return bytes;
+}
+
 // Idle bytes of the other pools of the same memory.
-std::uint64_t Pool::siblings_idle() const {
+std::uint64_t Pool::siblings_idle(IdleBytes whose) const {
   std::uint64_t bytes = 0;
   domain_.siblings(this, [&](const Pool& pool) {
-    if (pool.options().space != options_.space) return;
-    for (Lane* lane : pool.lanes()) {
-      std::lock_guard lock(lane->mutex);
-      bytes -= lane->figures.allocated;
-    }
-    bytes += pool.reserved();
+    if (pool.options().space == options_.space && pool.options().idle == whose) bytes += pool.idle_bytes();
   });
   return bytes;
 }
 
-// Idle bytes inside reserved, as many as asked: a matter of shape. Fewer: of size.
+// Idle bytes inside reserved, as many as asked: a matter of shape. Fewer: of size, and the limit's fault only where
+// more could be had above it: from the device, or from what others would give.
 Verdict Pool::verdict(const Gauges& g, const Need& need) const {
   if (g.largest_free_after_waits >= need.bytes) return Verdict::pending;
   if (g.largest_free_if_idle >= need.bytes) return Verdict::stranded;
@@ -81,9 +86,11 @@ Verdict Pool::verdict(const Gauges& g, const Need& need) const {
   const std::optional<std::uint64_t> limit = budget_.limit();
   const bool above_limit = limit && g.reserved + need.bytes > *limit;
   // A source that does not say what it has left refused this request, unless the limit did.
-  const std::uint64_t room = source_.free_bytes().value_or(above_limit ? kLargestRequest : 0);
+  const std::uint64_t left = source_.free_bytes().value_or(above_limit ? kLargestRequest : 0);
+  const std::uint64_t frames = options_.space == Space::device ? domain_.frames().idle_bytes() : 0;
+  const std::uint64_t room = left + frames + siblings_idle(IdleBytes::shared);
   if (above_limit && room >= need.bytes) return Verdict::capped;
-  return room + g.free() + siblings_idle() >= need.bytes ? Verdict::stranded : Verdict::full;
+  return room + g.free() + siblings_idle(IdleBytes::kept) >= need.bytes ? Verdict::stranded : Verdict::full;
 }
 
 PoolFault Pool::fault(PoolFault::Code code, std::uint64_t asked) const {

@@ -75,7 +75,7 @@ void Pool::settle_known() {
       lane->drain();
       ripe = lane->ripe();
     }
-    if (options_.tape != nullptr)
+    if (told())
       for (const Block* block : ripe) tell(Kind::reclaim, *block, lane->clock());
     std::lock_guard lock(lane->mutex);
     lane->settle(ripe);

@@ -15,6 +15,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -34,6 +35,14 @@
 
 namespace forebay {
 
+class PageCustody;
+
+// Debug mode (paged_debug.hpp): how many bytes of pages are kept from reuse, and where the program is at a call.
+struct PagedDebug {
+  std::uint64_t quarantine = 0;
+  std::function<std::string()> here;
+};
+
 struct PagedOptions {
   std::string name;              // for messages
   std::uint64_t page_bytes = 0;  // a multiple of page_tokens
@@ -42,6 +51,7 @@ struct PagedOptions {
   std::uint32_t index = 0;                                         // the pool's id in the tape's side table
   std::chrono::nanoseconds wait_limit = std::chrono::seconds(10);  // of one wait for frees; 0: never wait
   Sink* tape = nullptr;                                            // outlives the pool
+  std::optional<PagedDebug> debug;
 };
 
 // One sequence's pages. Its owner makes one call on it at a time; different sequences know nothing of each other.
@@ -60,6 +70,7 @@ class Sequence {
   bool findable_ = true;     // `last_` is known: every page before it could be published
   std::vector<Channel> channels_;
   std::vector<std::uint64_t> ends_;  // the epoch of each channel when pages were last let go
+  std::string ended_at_;             // in debug mode, where in the program
   Sequence* next_ = nullptr;         // among the spare, or those that ended while the lock was taken
 };
 
@@ -67,6 +78,7 @@ class PagedPool {
  public:
   // Throws PoolFault: impossible (the shape), or driver.
   PagedPool(Domain& domain, PagedOptions options);
+  ~PagedPool();
   PagedPool(const PagedPool&) = delete;
   PagedPool& operator=(const PagedPool&) = delete;
 
@@ -104,6 +116,8 @@ class PagedPool {
   Gauges gauges(std::optional<Channel> channel);
   // Every page in one place, counts equal to a recount: the first thing that is not so, or "".
   std::string_view walk();
+  PageCustody* custody() const { return custody_.get(); }  // null: not in debug mode
+  void check();  // in debug mode: looks at every page that it has in quarantine. Throws PoolFault: pending or driver
 
  private:
   class Guard;
@@ -117,7 +131,8 @@ class PagedPool {
   [[noreturn]] void give_up(std::size_t count, Channel channel, const std::vector<Point>& awaited);
   PoolFault fault(PoolFault::Code code, std::uint64_t asked) const;
   [[noreturn]] void refuse(Status status, std::string_view call) const;
-  Verdict verdict(std::size_t count) const;
+  bool fits(std::size_t count) const { return count <= limit_ && pages_.live() <= limit_ - count; }
+  Verdict verdict(std::uint64_t bytes);  // of what does not fit; under no lock
   void refuse_dead() const;
   void undo(std::vector<PageId>& pages, std::size_t keep, Channel channel);
 
@@ -134,12 +149,25 @@ class PagedPool {
   void release(PageId page, std::span<const Channel> channels, std::span<const std::uint64_t> epochs);
   void end(Sequence& sequence);
   void drain();
-  bool told() const { return options_.tape != nullptr && options_.tape->wants(); }
-  void tell(Kind kind, PageId page, Channel channel) {
+  bool taped() const { return options_.tape != nullptr && options_.tape->wants(); }
+  bool told() const { return custody_ != nullptr || taped(); }
+  // In debug mode: where the program is, and what the custody is to hear once the lock is given up.
+  std::string here() const { return options_.debug ? options_.debug->here() : std::string(); }
+  struct Change {
+    PageId page;
+    std::vector<Channel> streams;  // given to; freed: used on, the latest first
+    bool given = false, kept = false;
+    std::string site;
+  };
+  void apply(std::vector<Change>& changes);
+  void take_back(PageId page, Channel channel, std::uint64_t epoch);  // its custody is over
+  void tell(PageId page, Channel channel) {                           // that it is given to the channel
     if (told()) [[unlikely]]
-      write(kind, page, channel);
+      tell_given(page, channel);
   }
-  void write(Kind kind, PageId page, Channel channel);
+  void tell_given(PageId page, Channel channel);
+  void tell_free(PageId page);
+  void write_row(Kind kind, PageId page, Channel channel);
   void tell_refusal(std::size_t pages, Channel channel) const;  // under no lock
 
   Domain& domain_;
@@ -153,15 +181,20 @@ class PagedPool {
   std::vector<std::uint32_t> filled_;  // tokens asked for in each live page
   std::vector<PageId> leaving_;        // held by nobody, told by rows_
   std::vector<Row> rows_;              // to be written when the lock is given up
+  std::vector<Change> changes_;        // likewise, to be told
+  bool news_ = false;                  // there is one of these
+  std::string freed_at_;               // of the pages that are being released
   std::vector<std::unique_ptr<Sequence>> sequences_;
   Sequence* spare_ = nullptr;
   std::atomic<Sequence*> ended_{nullptr};
   std::uint32_t limit_;
   std::uint64_t requested_ = 0;  // tokens
   std::uint64_t hits_ = 0, misses_ = 0, ooms_ = 0;
+  std::unique_ptr<PageCustody> custody_;  // the last: it ends before the memory does
 };
 
-// Holds the lock; at its end writes the rows that were made under it without it, and only then lets go what they free.
+// Holds the lock; at its end writes the rows that were made under it, and tells what is to be told, without it; only
+// then it lets go what they free.
 class PagedPool::Guard {
  public:
   explicit Guard(PagedPool& pool) : pool_(pool) {
@@ -170,7 +203,7 @@ class PagedPool::Guard {
   }
   Guard(PagedPool& pool, std::adopt_lock_t) : pool_(pool) { receive(); }
   ~Guard() {
-    if (!pool_.rows_.empty()) [[unlikely]]
+    if (pool_.news_) [[unlikely]]
       write();
     pool_.mutex_.unlock();
   }
@@ -185,8 +218,11 @@ class PagedPool::Guard {
   [[gnu::noinline]] void write() {
     const std::vector<Row> rows = std::exchange(pool_.rows_, {});
     const std::vector<PageId> leaving = std::exchange(pool_.leaving_, {});
+    std::vector<Change> changes = std::exchange(pool_.changes_, {});
+    pool_.news_ = false;
     pool_.mutex_.unlock();
     for (const Row& row : rows) pool_.options_.tape->write(row);
+    pool_.apply(changes);
     pool_.mutex_.lock();
     for (const PageId page : leaving) pool_.pages_.shelve(page);
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "pool/paged.hpp"
+#include "pool/paged_debug.hpp"
 
 namespace forebay {
 
@@ -16,7 +17,7 @@ constexpr std::chrono::nanoseconds kShortestNap{20'000}, kLongestNap{1'000'000};
 // All or none.
 bool PagedPool::take_pages(std::vector<PageId>& into, std::size_t count, Channel channel) {
   const std::size_t before = into.size();
-  if (count > limit_ || pages_.live() > limit_ - count || pages_.at_hand(channel.id) < count) return false;
+  if (!fits(count) || pages_.at_hand(channel.id) < count) return false;
   while (into.size() < before + count) into.push_back(*take_one(channel));
   return true;
 }
@@ -31,6 +32,7 @@ void PagedPool::undo(std::vector<PageId>& pages, std::size_t keep, Channel chann
 }
 
 void PagedPool::take_or_throw(std::vector<PageId>& into, std::size_t count, Channel channel) {
+  if (custody_ != nullptr) custody_->give_up();
   const std::vector<Point> awaited = ask(channel);
   refuse_dead();
   {
@@ -59,7 +61,7 @@ bool PagedPool::wait_for_pages(std::vector<PageId>& into, std::size_t count, Cha
   for (auto nap = kShortestNap; waited < options_.wait_limit; waited += nap, nap = std::min(nap * 2, kLongestNap)) {
     {
       Guard guard(*this);
-      if (verdict(count) != Verdict::pending) return false;
+      if (!fits(count)) return false;
     }
     domain_.nap(nap);
     ask(channel);
@@ -84,9 +86,14 @@ void PagedPool::refuse_dead() const {
     refuse(domain_.fatal(), "an earlier call");
 }
 
-Verdict PagedPool::verdict(std::size_t count) const {
-  if (pages_.count() - pages_.live() < count) return Verdict::full;
-  return pages_.live() + count > limit_ ? Verdict::capped : Verdict::pending;
+// A pool that never grows ends at its own size: `full` only where a larger one would have found no memory either.
+Verdict PagedPool::verdict(std::uint64_t bytes) {
+  std::uint64_t room = domain_.frames().idle_bytes() + Source(domain_, Space::device).free_bytes().value_or(0);
+  domain_.siblings(nullptr, [&](const Pool& pool) {
+    const bool gives = pool.options().idle == IdleBytes::shared && pool.options().space == Space::device;
+    if (gives) room += pool.idle_bytes();
+  });
+  return room >= bytes ? Verdict::capped : Verdict::full;
 }
 
 void PagedPool::give_up(std::size_t count, Channel channel, const std::vector<Point>& awaited) {
@@ -94,9 +101,10 @@ void PagedPool::give_up(std::size_t count, Channel channel, const std::vector<Po
   {
     Guard guard(*this);
     ++ooms_;
-    last.verdict = verdict(count);
+    last.verdict = fits(count) ? Verdict::pending : Verdict::capped;
     last.limit = limit_ * options_.page_bytes;
   }
+  if (last.verdict == Verdict::capped) last.verdict = verdict(last.asked);
   last.stream = channel.clock->name();
   last.gauges = gauges(channel);
   if (last.verdict != Verdict::pending || options_.wait_limit.count() == 0) tell_refusal(count, channel);

@@ -115,21 +115,23 @@ std::uint32_t Pages::at_hand(ChannelId channel) const {
   return lists_[plain(channel)].size + lists_[kept(channel)].size + lists_[kClean].size + lists_[kCleanKept].size;
 }
 
-std::string_view Pages::broken() const {
-  std::uint32_t free = 0, held = 0;
+std::string_view Pages::broken(std::uint32_t aside) const {
+  std::uint32_t free = 0, held = 0, between = 0;
   for (ListId list = 0; list < lists_.size(); ++list) {
-    if (const auto what = broken(list); !what.empty()) return what;
+    if (const auto what = broken_list(list); !what.empty()) return what;
     free += lists_[list].size;
   }
   for (const Page& page : pages_) {
     held += page.holders > 0;
-    if ((page.holders > 0) != (page.list == kHeld)) return "a page is both held and in a free list, or neither";
+    between += page.holders == 0 && page.list == kHeld;
+    if (page.holders > 0 && page.list != kHeld) return "a page is both held and in a free list";
   }
-  if (held != live_ || free + held != count()) return "held and free pages do not add up to the pool";
+  if (between != aside) return "a page is neither held nor in a free list";
+  if (held != live_ || free + held + aside != count()) return "held and free pages do not add up to the pool";
   return "";
 }
 
-std::string_view Pages::broken(ListId list) const {
+std::string_view Pages::broken_list(ListId list) const {
   std::uint32_t walked = 0;
   PageId newer = kNone;
   for (PageId id = lists_[list].newest; id != kNone; newer = id, id = pages_[id].older, ++walked) {

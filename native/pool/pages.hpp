@@ -43,7 +43,7 @@ class Pages {
   bool take(PageId page);
   // One holder more of a page that is live or shelved. True: it was free, and is live now.
   bool hold(PageId page, ChannelId channel);
-  // The page is free only after what this stream was given until `epoch`.
+  // The page, which is in no list, is free only after what this stream was given until `epoch`.
   void touch(PageId page, ChannelId channel, std::uint64_t epoch);
   // One holder less, after a touch of each stream that this holder used. True: it was the last, and the page belongs to
   // no list until it is shelved.
@@ -51,6 +51,7 @@ class Pages {
   void shelve(PageId page);
   // A live page will be kept when it is free.
   void keep(PageId page) { pages_[page].kept = true; }
+  bool is_kept(PageId page) const { return pages_[page].kept; }
 
   // What the free pages that this stream may not take wait for: to be asked (Clock::reached) without the pool's lock.
   std::vector<Point> awaited(ChannelId asker) const;
@@ -67,8 +68,9 @@ class Pages {
   bool leaving(PageId page) const { return pages_[page].holders == 0 && pages_[page].list == kHeld; }
   // The streams that a page was last touched on; the latest first.
   std::vector<Channel> touched(PageId page) const;
-  // A walk over everything: the first invariant that is broken, or "".
-  std::string_view broken() const;
+  // A walk over everything, `aside` pages being released and not yet shelved: the first invariant that is broken, or
+  // "".
+  std::string_view broken(std::uint32_t aside) const;
 
  private:
   using ListId = std::uint32_t;
@@ -104,7 +106,7 @@ class Pages {
   void settle(PageId page, ChannelId asker, std::uint64_t now, bool others_complete);
   void reclaim_list(ListId list, ChannelId asker, std::uint64_t now);
   void reclaim_parked(PageId page, ChannelId asker, std::uint64_t now);
-  std::string_view broken(ListId list) const;
+  std::string_view broken_list(ListId list) const;
   std::string_view broken_page(PageId page, ListId list) const;
 
   std::vector<Page> pages_;
@@ -141,7 +143,7 @@ inline bool Pages::take(PageId id) {
 
 inline void Pages::touch(PageId id, ChannelId channel, std::uint64_t epoch) {
   Page& page = pages_[id];
-  FOREBAY_CHECK(page.holders > 0);
+  FOREBAY_CHECK(page.list == kHeld);
   if (page.channel == channel) {
     page.epoch = std::max(page.epoch, epoch);
     return;

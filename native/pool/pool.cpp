@@ -64,7 +64,7 @@ Granted Pool::refill(std::uint64_t bytes, std::uint64_t stream) {
 }
 
 Granted Pool::granted(const Block& block, const Lane& lane) const {
-  if (options_.tape != nullptr) [[unlikely]]
+  if (told()) [[unlikely]]
     tell(Kind::alloc, block, lane.clock());
   return {block.address, block.size};
 }
@@ -74,7 +74,7 @@ bool Pool::free(Address address) {
     return true;
   Block* block = live_at(address);
   if (block == nullptr) return false;
-  if (options_.tape != nullptr) [[unlikely]]
+  if (told()) [[unlikely]]
     tell(Kind::free, *block, block->holder->clock());
   for (Point& p : block->points) p.epoch = p.clock->at_free();
   return take_back(*block);
@@ -127,7 +127,7 @@ bool Pool::lend(Address address, std::uint64_t stream, const Domain& peer) {
   Lane& lane = *block->holder;
   std::lock_guard lock(lane.mutex);
   if (block->state.load(std::memory_order_relaxed) != BlockState::live) return false;
-  if (options_.tape != nullptr) tell(Kind::lend, *block, *clock);
+  if (told()) tell(Kind::lend, *block, *clock);
   const bool known =
       std::any_of(block->points.begin(), block->points.end(), [&](const Point& p) { return p.clock == clock; });
   if (!known && clock != &lane.clock()) block->points.push_back({clock, 0});
@@ -182,17 +182,16 @@ std::uint64_t Pool::trim() {
 }
 
 void Pool::tell(Kind kind, const Block& block, const Clock& clock) const {
-  if (!options_.tape->wants()) return;
   options_.tape->write(block_row(kind, domain_, options_.index, clock, block.address, block.size, block.requested));
 }
 
 void Pool::tell_refusal(const Lane& lane, const Need& need) const {
-  if (options_.tape == nullptr || !options_.tape->wants()) return;
+  if (!told()) return;
   options_.tape->write(refusal_row(domain_, options_.index, lane.clock(), need.requested));
 }
 
 void Pool::tell_flush() const {
-  if (options_.tape == nullptr || !options_.tape->wants()) return;
+  if (!told()) return;
   options_.tape->write(pool_row(Kind::flush, domain_, options_.index));
 }
 

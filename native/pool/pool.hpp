@@ -99,6 +99,7 @@ class Pool {
   void set_limit(std::optional<std::uint64_t> limit) { budget_.set_limit(limit); }
   // The driver's memory that a live block lies in: a segment, or of frames the block itself. None: no live block.
   std::optional<Granted> underlying(Address address) const;
+  std::uint64_t idle_bytes() const;  // of which no block has any
   const PoolOptions& options() const { return options_; }
   Domain& domain() const { return domain_; }
   std::vector<std::string> awaited() const;  // names of the streams that pending blocks wait for
@@ -149,7 +150,8 @@ class Pool {
   template <class Counts>
   Gauges collect(Counts counts) const;
   std::uint64_t growth_room(std::uint64_t releasable) const;
-  std::uint64_t siblings_idle() const;
+  std::uint64_t siblings_idle(IdleBytes whose) const;
+  bool told() const { return options_.tape != nullptr && options_.tape->wants(); }
   void tell(Kind kind, const Block& block, const Clock& clock) const;
   void tell_refusal(const Lane& lane, const Need& need) const;
   void tell_flush() const;

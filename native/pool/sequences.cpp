@@ -3,6 +3,7 @@
 
 #include "pool/check.hpp"
 #include "pool/paged.hpp"
+#include "pool/paged_debug.hpp"
 
 namespace forebay {
 
@@ -26,6 +27,7 @@ void PagedPool::note(Sequence& sequence, Channel channel) {
 // A page whose content may be on its way in another stream: that stream is asked; it is read only if it got there.
 Sequence& PagedPool::open(std::span<const Token> tokens, Channel channel) {
   refuse_dead();
+  if (custody_ != nullptr) custody_->tend();
   Sequence* sequence = nullptr;
   std::optional<Point> unseen;
   {
@@ -49,7 +51,7 @@ std::optional<Point> PagedPool::find_pages(Sequence& sequence, std::span<const T
     if (!channel.clock->sees(written_[*page])) return written_[*page];
     if (pages_.hold(*page, channel.id)) {
       fill(*page, step);
-      tell(Kind::alloc, *page, channel);
+      tell(*page, channel);
     }
     sequence.table_.push_back(*page);
     sequence.last_ = prefixes_.content(*page);
@@ -59,6 +61,7 @@ std::optional<Point> PagedPool::find_pages(Sequence& sequence, std::span<const T
 
 void PagedPool::grow(Sequence& sequence, std::uint32_t tokens, Channel channel) {
   refuse_dead();
+  if (custody_ != nullptr) custody_->tend();
   const std::uint32_t step = options_.page_tokens, room = sequence.room_ + tokens;
   if (room < tokens) throw fault(PoolFault::Code::impossible, std::uint64_t{tokens} * options_.page_bytes);
   const std::size_t before = sequence.table_.size();
@@ -88,6 +91,7 @@ bool PagedPool::tail_is_shared(const Sequence& sequence) const {
 void PagedPool::copy_tail(Sequence& sequence, std::size_t tail, Channel channel) {
   const PageId own = sequence.table_.back(), shared = sequence.table_[tail];
   Clock& clock = *channel.clock;
+  if (custody_ != nullptr) custody_->given(own, channel, here());  // before the copy writes it
   const Status status =
       domain_.driver().copy(domain_.device(), address(own), address(shared), options_.page_bytes, clock.handle());
   domain_.note(status);
@@ -100,7 +104,8 @@ void PagedPool::copy_tail(Sequence& sequence, std::size_t tail, Channel channel)
   sequence.table_[tail] = own;
   sequence.table_.pop_back();
   fill(own, sequence.room_ % options_.page_tokens);
-  tell(Kind::alloc, own, channel);
+  tell(own, channel);
+  freed_at_ = here();
   release(shared, sequence.channels_, sequence.ends_);
 }
 
@@ -108,7 +113,7 @@ void PagedPool::settle(Sequence& sequence, std::size_t fresh_from, std::uint32_t
   const std::uint32_t step = options_.page_tokens;
   for (std::size_t i = sequence.room_ / step; i < sequence.table_.size(); ++i)
     fill(sequence.table_[i], std::min(step, static_cast<std::uint32_t>(room - i * step)));
-  for (std::size_t i = fresh_from; i < sequence.table_.size(); ++i) tell(Kind::alloc, sequence.table_[i], channel);
+  for (std::size_t i = fresh_from; i < sequence.table_.size(); ++i) tell(sequence.table_[i], channel);
   sequence.room_ = room;
   FOREBAY_CHECK(sequence.table_.size() == (room + std::size_t{step} - 1) / step);
 }
@@ -165,8 +170,8 @@ void PagedPool::note_ends(Sequence& sequence) {
 }
 
 void PagedPool::finish(Sequence& sequence) {
-  sequence.ends_.clear();
-  for (const Channel channel : sequence.channels_) sequence.ends_.push_back(channel.clock->at_free());
+  note_ends(sequence);
+  if (custody_ != nullptr) sequence.ended_at_ = here();
   if (mutex_.try_lock()) {
     Guard guard(*this, std::adopt_lock);
     return end(sequence);
@@ -179,6 +184,7 @@ void PagedPool::finish(Sequence& sequence) {
 
 // From the last page to the first: kept pages are taken oldest first, and a beginning is worth more than its ends.
 void PagedPool::end(Sequence& sequence) {
+  if (custody_ != nullptr) freed_at_ = std::move(sequence.ended_at_);
   for (; !sequence.table_.empty(); sequence.table_.pop_back())
     release(sequence.table_.back(), sequence.channels_, sequence.ends_);
   sequence.room_ = sequence.written_ = 0;

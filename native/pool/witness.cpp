@@ -59,7 +59,7 @@ Freeing Witness::free(Guarded& block, std::vector<Point> lent, std::string site)
 
 void Witness::remove(const Guarded& block) {
   const std::lock_guard lock(lock_);
-  figures_.freed -= block.size;
+  (block.freed ? figures_.freed : figures_.requested) -= block.freed ? block.size : block.nbytes;
   blocks_.erase(block.begin);
 }
 
@@ -99,6 +99,11 @@ void Witness::when_begins(std::uint64_t upkeep, Then then) {
 void Witness::forget(std::uint64_t upkeep) {
   const std::lock_guard lock(lock_);
   awaited_.erase(upkeep);
+}
+
+void Witness::began(const Then& then) {
+  const std::lock_guard lock(lock_);
+  then(count_);
 }
 
 // ---- work
@@ -144,11 +149,13 @@ void Witness::accuse(Guarded& block, const Issued& work, Mode mode) {
   reports_.push_back(std::move(report));
 }
 
-void Witness::differs(Guarded& block, Part part, std::int64_t offset, std::uint64_t begun) {
+void Witness::differs(Guarded& block, Part part, Changed changed, std::uint64_t begun) {
   const std::lock_guard lock(lock_);
   if (std::exchange(part == Part::whole ? block.accused : block.broken[static_cast<std::size_t>(part)], true)) return;
   Report report = report_of(block, part == Part::whole ? Misuse::write_after_free : Misuse::overrun);
-  report.offset = offset;
+  report.offset = changed.first;
+  report.last = changed.last;
+  report.further = changed.further;
   name_suspects(report, block, std::exchange(block.clean[static_cast<std::size_t>(part)], begun), begun);
   reports_.push_back(std::move(report));
 }

@@ -42,9 +42,17 @@ struct Report {
   Address address = 0;
   std::uint64_t nbytes = 0;
   std::string stream, allocated_at, freed_at;
-  std::optional<std::int64_t> offset;  // of the first byte that is not what was written there, from `address`
-  std::vector<Suspect> suspects;       // of a use of freed bytes, the user
-  std::uint64_t forgotten = 0;         // work of that time that nobody remembers
+  std::optional<std::int64_t> offset,
+      last;                       // of the first and last byte that is not what was written there, from `address`
+  bool further = false;           // beyond that nobody looked: the change may go on
+  std::vector<Suspect> suspects;  // of a use of freed bytes, the user
+  std::uint64_t forgotten = 0;    // work of that time that nobody remembers
+};
+
+// Bytes that are not what they should be, from a block's address; `further`: beyond them nobody looked.
+struct Changed {
+  std::int64_t first = 0, last = 0;
+  bool further = false;
 };
 
 // One block. All but `lent` is under the witness's lock once the block is known to it; what the program may not touch
@@ -86,9 +94,10 @@ class Witness final : public Watch {
   using Then = std::function<void(std::uint64_t begun)>;
   void when_begins(std::uint64_t upkeep, Then then);
   void forget(std::uint64_t upkeep);
+  void began(const Then& then);  // upkeep that is no work of a stream: it is done now
 
-  // A part of the block was looked at, after so much work had begun: it differs first at `offset`, or is whole.
-  void differs(Guarded& block, Part part, std::int64_t offset, std::uint64_t begun);
+  // A part of the block was looked at, after so much work had begun: it differs, or is whole.
+  void differs(Guarded& block, Part part, Changed changed, std::uint64_t begun);
   void whole(Guarded& block, Part part, std::uint64_t begun);
 
   void issued(const Issued& work) override;

@@ -2,6 +2,7 @@
 // What the words mean is events.hpp's; the file on disk is arrow.hpp's.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -57,12 +58,20 @@ struct Row {
   std::string_view text{};
 };
 
+class Recorder;
+
 // Whoever wants rows as they happen. Called under no lock of the caller's; an implementation locks for itself.
 class Sink {
  public:
+  Sink() = default;
+  explicit Sink(const std::atomic<Recorder*>& attached) : attached_(&attached) {}  // wants rows while there is one
   virtual ~Sink() = default;
   virtual void write(const Row& row) = 0;
-  virtual bool wants() const { return true; }  // false: whoever would make a row may leave it
+  // False: whoever would make a row may leave it. A pool asks at every hit: no call, two loads.
+  bool wants() const { return attached_ == nullptr || attached_->load(std::memory_order_acquire) != nullptr; }
+
+ private:
+  const std::atomic<Recorder*>* const attached_ = nullptr;
 };
 
 // Columns seen, not owned: n rows. An absent column is an empty span; `known[i]` is the ColumnSet of row i (an empty

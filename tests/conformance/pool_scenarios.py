@@ -1,6 +1,6 @@
 """pool_scenarios: what a program does with pools, one function a scenario. Any step may fail; what follows goes on with what there is."""
 
-from conformance.pool_world import CAPACITY, MIB, World
+from conformance.pool_world import CAPACITY, MIB, PAGE, World
 
 
 def first_alloc(w: World) -> None:
@@ -201,6 +201,31 @@ def quarantine_is_given_up(w: World) -> None:
     w.alloc(hoard, 2 * MIB, w.other)
 
 
+def pinned_memory_in_debug_mode(w: World) -> None:
+    pool = w.pinned(debug=2 * MIB)
+    first, second = w.alloc(pool, 300_000, w.main), w.alloc(pool, 5000, w.other)
+    w.busy(w.main, 1000)
+    w.free(first)
+    w.alloc(pool, 100, w.other)
+    w.check(pool)
+    w.free(second)
+    w.alloc(pool, 3 * MIB, w.main)
+    w.trim(pool)
+
+
+def pages_in_debug_mode(w: World) -> None:
+    pool = w.paged(32, debug=6 * PAGE)
+    first = w.open(pool, 40, w.main)
+    w.busy(w.main, 1000)
+    twin = w.fork(first, w.other)
+    w.grow(twin, 20, w.other)
+    w.finish(first)
+    w.check(pool)
+    w.open(pool, 16 * 20, w.main)
+    w.finish(twin)
+    w.open(pool, 16 * 10, w.other)
+
+
 def pools_go_on_beside_a_capture(w: World) -> None:
     pool = w.pool()
     w.alloc(pool, 3 * MIB, w.main)
@@ -248,4 +273,6 @@ SCENARIOS = (
     a_paged_pool_ends,
     debug_mode,
     quarantine_is_given_up,
+    pinned_memory_in_debug_mode,
+    pages_in_debug_mode,
 )

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from conformance.grounds import CAPACITY, MIB, FakeGround, Ground, SimGround
-from forebay._core.pool import GuardedPool
+from forebay._core.pool import Pool as NativePool
 from forebay.errors import DriverError, Pending, PoolExhausted
 from forebay.runtime import PagedPool, PinnedPool, Pool, Stream
 from forebay.runtime.paged import Sequence
 
-__all__ = ["CAPACITY", "MIB", "AnyPool", "FakeGround", "Ground", "Held", "Pages", "SimGround", "World"]
+__all__ = ["CAPACITY", "MIB", "PAGE", "AnyPool", "FakeGround", "Ground", "Held", "Pages", "SimGround", "World"]
 
 AnyPool = Pool | PinnedPool | PagedPool
 PAGE = 64 * 1024  # bytes of a page, 16 tokens
@@ -72,9 +72,9 @@ class World:
     def pinned(self, **options: object) -> PinnedPool | None:
         return self._made(lambda: PinnedPool(self.device, "pinned", wait_limit=self.ground.wait_limit, **options))
 
-    def paged(self, pages: int) -> PagedPool | None:
-        size, limit = pages * PAGE, self.ground.wait_limit
-        return self._made(lambda: PagedPool(self.device, "paged", size, page_bytes=PAGE, page_tokens=16, wait_limit=limit))
+    def paged(self, pages: int, **options: object) -> PagedPool | None:
+        size, options = pages * PAGE, {"wait_limit": self.ground.wait_limit} | options
+        return self._made(lambda: PagedPool(self.device, "paged", size, page_bytes=PAGE, page_tokens=16, **options))
 
     def _made(self, make: Callable[[], AnyPool]) -> AnyPool | None:
         pool = self.attempt(make)
@@ -155,7 +155,7 @@ class World:
 
     def check(self, pool: AnyPool | None) -> None:
         """Of a pool in debug mode; that it accuses nobody is for the pool's user to see."""
-        if isinstance(pool, Pool):
+        if pool is not None:
             self.attempt(pool.check)
 
     def trim(self, pool: AnyPool | None) -> None:
@@ -177,8 +177,9 @@ class World:
         domain, reserved = self.device.domain, [0, 0]
         for pool in self.pools:
             reserved[isinstance(pool, PinnedPool)] += pool.gauges().reserved
-            if isinstance(pool, Pool) and isinstance(pool._native, GuardedPool):
-                reserved[1] += pool._native.staging_reserved
+            native = pool._blocks._native if isinstance(pool, PinnedPool) else pool._native
+            if not isinstance(native, NativePool):
+                reserved[1] += native.staging_reserved
         return (
             reserved[0] + domain.idle_frame_bytes + domain.quarantined_bytes,
             reserved[1] + domain.quarantined_pinned_bytes,

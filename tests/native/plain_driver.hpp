@@ -13,7 +13,7 @@
 
 namespace forebay::test {
 
-class PlainDriver final : public Driver {
+class PlainDriver : public Driver {
  public:
   static constexpr std::size_t kStreams = 64;
   explicit PlainDriver(std::uint64_t capacity, std::uint64_t granularity = 0)
@@ -155,6 +155,12 @@ class PlainDriver final : public Driver {
 
   static constexpr Address kBase = 1ull << 40;
 
+ protected:
+  // The stream is about to have done its items up to this one: for drivers whose work is more than a count. One thread
+  // at a time is in it.
+  virtual void run(std::uint64_t, std::uint64_t) {}
+  std::uint64_t next_item(std::uint64_t stream) { return issued_[stream].fetch_add(1) + 1; }
+
  private:
   // First fit, so that the address space stays small enough for a shadow of it.
   Address place(std::uint64_t bytes) {
@@ -180,6 +186,7 @@ class PlainDriver final : public Driver {
     if (done(stream) >= until) return;
     for (const Wait& w : waits_)
       if (w.to == stream && w.at <= until) finish_locked(w.from, w.until);
+    run(stream, until);
     done_[stream] = until;
   }
 

@@ -45,8 +45,10 @@ class Sequence:
 class PagedPool:
     """Fixed blocks in one reservation, held by sequences in stream order."""
 
-    def __init__(self, domain: forebay._core.pool.Domain, name: str, *, page_bytes: int, pages: int, page_tokens: int, index: int = 0, wait_limit_ns: int = 10000000000, tape: forebay._core.tape.Sink | None = None) -> None:
-        """Raises BadInput for an impossible shape, DriverError."""
+    def __init__(self, domain: forebay._core.pool.Domain, name: str, *, page_bytes: int, pages: int, page_tokens: int, index: int = 0, wait_limit_ns: int = 10000000000, tape: forebay._core.tape.Sink | None = None, quarantine: int | None = None) -> None:
+        """
+        With `quarantine` in debug mode, so many bytes of it. Raises BadInput for an impossible shape, DriverError.
+        """
 
     def open(self, tokens: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], stream: int) -> Sequence:
         """
@@ -74,3 +76,17 @@ class PagedPool:
 
     def walk(self) -> str | None:
         """The full check: what is wrong, or None."""
+
+    def check(self) -> None:
+        """Looks at every page in quarantine, and waits for what that takes."""
+
+    @property
+    def reports(self) -> list[forebay._core.pool.Report]: ...
+
+    @property
+    def unseen(self) -> int:
+        """Pages that could not be looked at."""
+
+    @property
+    def staging_reserved(self) -> int:
+        """Pinned bytes that its checks hold."""

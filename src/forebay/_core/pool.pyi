@@ -229,7 +229,7 @@ class Suspect:
 
 class Report:
     """
-    One misuse of a block. Bytes; `offset` counts from the block's address.
+    One misuse of a block. Bytes; `offset` and `last` count from the block's address: what was found changed there; `further`: nobody looked beyond.
     """
 
     @property
@@ -252,6 +252,12 @@ class Report:
 
     @property
     def offset(self) -> int | None: ...
+
+    @property
+    def last(self) -> int | None: ...
+
+    @property
+    def further(self) -> bool: ...
 
     @property
     def suspects(self) -> list[Suspect]: ...

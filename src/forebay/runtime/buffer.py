@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from forebay.runtime.device import Device
     from forebay.runtime.stream import Stream
 
-__all__ = ["Array", "Buffer"]
+__all__ = ["Array", "Buffer", "CheckedBuffer"]
 
 
 class Buffer:
@@ -55,12 +55,18 @@ class Buffer:
     )
 
     def __init__(
-        self, device: Device, address: int, nbytes: int, release: Callable[[Buffer], object], space: Space = Space.device
+        self,
+        device: Device,
+        address: int,
+        nbytes: int,
+        release: Callable[[Buffer], object],
+        space: Space = Space.device,
+        home: Stream | None = None,
     ) -> None:
         self.device, self.address, self.nbytes, self.space = device, address, nbytes, space
-        self.space_code = int(space)
+        self.space_code: int = space._value_  # `value` and `int` of an enum cost a call each, a tenth of a pool's hit
         self.streams: dict[int, Stream] = {}  # by stream id, in order of first use
-        self.home: Stream | None = None  # whose order the bytes came in, where they came in one
+        self.home = home  # whose order the bytes came in, where they came in one
         self._release: Callable[[Buffer], object] | None = release
         self._freed, self._views = False, 0
         self.freed_at: str | None = None  # "file:line", where a graph saw it; "" until then
@@ -132,19 +138,16 @@ class Buffer:
         if self.freed_at == "":
             self.freed_at = program_line()
         self._freed = True
-        self._give_back()
-
-    def _unsee(self) -> None:
-        self._views -= 1
-        if self._freed:
-            self._give_back()
-
-    def _give_back(self) -> None:
         if self._views:
             return
         release, self._release = self._release, None
         if release is not None:
             release(self)
+
+    def _unsee(self) -> None:
+        self._views -= 1
+        if self._freed:
+            Buffer.free(self)
 
     def _require_live(self) -> None:
         if self._freed:
@@ -158,6 +161,25 @@ class Buffer:
 
     def __repr__(self) -> str:
         return f"Buffer({self.nbytes} bytes at {self.address:#x}, {self.space.name}{', freed' if self.freed else ''})"
+
+
+class CheckedBuffer(Buffer):
+    """One of a pool in debug mode: a second free is a mistake there, and told. Leaving `with buffer:` after a free is none."""
+
+    __slots__ = ()
+
+    def free(self) -> None:
+        """As Buffer's. Raises BadInput for a second free, with the place of the first."""
+        if self._freed:
+            raise BadInput(
+                f"buffer of {self.nbytes} bytes at {self.address:#x} was freed before, at {self.freed_at}; free it once"
+            )
+        self.freed_at = ""
+        super().free()
+
+    def __exit__(self, *exc: object) -> None:
+        if not self._freed:
+            self.free()
 
 
 class _Running(threading.local):

@@ -19,6 +19,7 @@ from forebay._core.tape import Sink
 from forebay.errors import BadInput, ForebayError
 from forebay.runtime.arguments import byte_count, count, label, nanoseconds
 from forebay.runtime.buffer import Array, Buffer
+from forebay.runtime.debug import Misuses, Report, pages_of, quarantine_of
 from forebay.runtime.device import Device
 from forebay.runtime.stream import Stream
 from forebay.tape.events import Space
@@ -37,7 +38,9 @@ class PagedPool:
     """As many pages of `page_bytes` as fit in `limit` bytes (a number, or "40GiB"), from one reservation of the driver.
 
     A page serves `page_tokens` tokens, which divides `page_bytes`. A wait for frees lasts `wait_limit` seconds at most; 0 never
-    waits. Raises BadInput for an impossible shape, DriverError.
+    waits. With `debug` (True, or the bytes of pages to keep from reuse) a page that nobody holds or can find any more is filled with
+    poison, in stream order: a use by a block table that outlived its sequence is raised once, as BadInput, by the next `open`, `grow` or
+    `check`. Raises BadInput for an impossible shape, DriverError.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class PagedPool:
         page_tokens: int,
         consumer: str | None = None,
         wait_limit: float = 10.0,
+        debug: bool | int | str = False,
         tape: Sink | None = None,
         index: int | None = None,
     ) -> None:
@@ -57,6 +61,7 @@ class PagedPool:
         self.page_bytes = count(page_bytes, f"pool {name}: page_bytes", 1)
         self.page_tokens = count(page_tokens, f"pool {name}: page_tokens", 1, _MOST_TOKENS)
         self.pages = _pages(name, byte_count(limit, f"pool {name}: limit"), self.page_bytes, self.page_tokens)
+        quarantine = quarantine_of(debug, name)
         self._native = NativePagedPool(
             device.domain,
             name,
@@ -66,13 +71,19 @@ class PagedPool:
             index=next(_numbers) if index is None else count(index, f"pool {name}: index", most=2**32 - 1),
             wait_limit_ns=nanoseconds(wait_limit, f"pool {name}: wait_limit"),
             tape=tape or device.pool_rows(name, consumer, "paged", Space.device, self.pages * self.page_bytes),
+            quarantine=quarantine,
         )
+        self._misuses: Misuses | None = None
+        if quarantine is not None:
+            self._misuses = Misuses(self._native, name, pages_of(self._native))
+            self._misuses.at_the_end_of(self)
 
     def open(self, stream: Stream, tokens: Tokens = ()) -> Sequence:
         """A sequence whose first pages are those that hold the first of `tokens` already, as far as `stream` may read them.
 
         Only whole pages are found; `written` says how many tokens that are. They need not be computed again.
         """
+        self._raise_new()
         return Sequence(self, self._native.open(_tokens(self.name, tokens), self._user(stream, "open")))
 
     def available(self, stream: Stream) -> int:
@@ -91,6 +102,33 @@ class PagedPool:
         """Checks the pool's whole structure. Raises ForebayError, naming what does not hold: a defect of forebay."""
         if broken := self._native.walk():
             raise ForebayError(f"pool {self.name}: {broken}; this is a defect of forebay, please report it")
+
+    @property
+    def reports(self) -> tuple[Report, ...]:
+        """Of a pool made with `debug`: every misuse that it found so far."""
+        return self._debugging().reports
+
+    def check(self) -> None:
+        """Of a pool made with `debug`: looks at every page in quarantine now, which empties it, and waits for that. Raises BadInput for
+        what it finds, Pending where a stream did not get there within `wait_limit`, DriverError.
+        """
+        self._debugging().check()
+
+    def _debugging(self) -> Misuses:
+        if self._misuses is None:
+            raise BadInput(f"pool {self.name} looks at no page: make it with debug=True")
+        return self._misuses
+
+    def _finish(self, sequence: NativeSequence) -> None:
+        captures, later = self.device.machine.captures, self.device.machine.later
+        if self._misuses is not None and captures:
+            later.append(lambda: self._finish(sequence))  # its checks would become nodes
+        else:
+            sequence.finish()
+
+    def _raise_new(self) -> None:
+        if self._misuses is not None:
+            self._misuses.raise_new()
 
     def _id(self, stream: Stream) -> int:
         if not isinstance(stream, Stream):
@@ -140,6 +178,7 @@ class Sequence:
         negative number.
         """
         tokens = count(tokens, f"pool {self.pool.name}: grow", most=_MOST_TOKENS)
+        self.pool._raise_new()
         self._live().grow(tokens, self.pool._user(stream, "grow"))
 
     def commit(self, tokens: Tokens, stream: Stream) -> None:
@@ -179,7 +218,7 @@ class Sequence:
         for stream in self._bytes.streams.values():
             self._native.use(self.pool._id(stream))
         self._bytes.free()
-        self._native.finish()
+        self.pool._finish(self._native)
 
     def _live(self) -> NativeSequence:
         if self._bytes.freed:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from forebay._core.pool import Gauges
 from forebay.runtime.arguments import label
 from forebay.runtime.buffer import Buffer
+from forebay.runtime.debug import Report
 from forebay.runtime.device import Device
 from forebay.runtime.pool import Pool
 from forebay.tape.events import Space
@@ -28,7 +29,8 @@ class PinnedPool:
     """Pinned memory beside one device. The arguments are Pool's. Its buffers have a host view (`Buffer.numpy`).
 
     `alloc` gives a buffer that nothing uses any more, host and streams alike. A free never waits: the bytes come back when the
-    copies of every stream that used the buffer are complete. Until then the host view must not be touched again.
+    copies of every stream that used the buffer are complete. Until then the host view must not be touched again. With `debug` the host
+    itself fills the canaries and, once the block is nobody's, the poison: also a late write through a host view is found.
     """
 
     def __init__(
@@ -40,17 +42,24 @@ class PinnedPool:
         consumer: str | None = None,
         *,
         wait_limit: float = 10.0,
+        debug: bool | int | str = False,
     ) -> None:
         self.device, self.name, self.consumer = device, label(name, "pool name"), consumer
         self._host = device.stream(f"{name} (host)", kind="nonblocking")
-        self._blocks = _PinnedBlocks(device, name, limit, buckets, consumer, wait_limit=wait_limit)
+        self._blocks = _PinnedBlocks(device, name, limit, buckets, consumer, wait_limit=wait_limit, debug=debug)
         self.free_address, self.lend_address = self._blocks.free_address, self._blocks.lend_address
         self.trim = self._blocks.trim  # () -> bytes given back to the driver; waits as the driver's free does
         self.walk = self._blocks.walk  # () -> None, or ForebayError: a defect of forebay
+        self.check = self._blocks.check  # of one made with `debug`, as Pool.check
 
     def alloc(self, nbytes: int) -> Buffer:
         """A buffer of at least `nbytes`. Raises PoolExhausted, Pending, DriverError as Pool does."""
         return self._blocks.alloc(nbytes, self._host)
+
+    @property
+    def reports(self) -> tuple[Report, ...]:
+        """Of a pool made with `debug`: every misuse that it found so far."""
+        return self._blocks.reports
 
     def alloc_address(self, nbytes: int) -> int:
         """The same without a buffer: `lend_address` for every stream that uses the block, then `free_address`."""

@@ -16,7 +16,7 @@ from forebay._core.tape import Sink
 from forebay.errors import BadInput, DriverError, ForebayError, Pending, PoolExhausted
 from forebay.gauges import GAUGES
 from forebay.runtime.arguments import MOST, byte_count, count, label, nanoseconds
-from forebay.runtime.buffer import Buffer
+from forebay.runtime.buffer import Buffer, CheckedBuffer
 from forebay.runtime.debug import Checks, Report, quarantine_of
 from forebay.runtime.device import Device
 from forebay.runtime.stream import Stream
@@ -80,6 +80,7 @@ class Pool:
             "growth": GrowBy[growth],
         }
         self._checks: Checks | None = None
+        self._buffer = Buffer if quarantine is None else CheckedBuffer
         self._native: NativePool | GuardedPool
         if quarantine is None:
             self._native = NativePool(device.domain, name, **options)
@@ -97,11 +98,13 @@ class Pool:
 
         On a stream that takes part in a capture it comes from the graph's own memory.
         """
-        if isinstance(stream, Stream) and stream.capture is not None and stream.device is self.device:
-            return stream.capture.alloc(count(nbytes, f"pool {self.name}: bytes asked", 1), stream)
-        buffer = Buffer(self.device, self.alloc_address(nbytes, stream), int(nbytes), self._release, self._space)
-        buffer.home = stream
-        return buffer
+        if type(nbytes) is not int or not 0 < nbytes <= MOST:
+            nbytes = count(nbytes, f"pool {self.name}: bytes asked", 1)
+        if not isinstance(stream, Stream) or stream.device is not self.device:
+            raise self._elsewhere(stream)
+        if stream.capture is not None:
+            return stream.capture.alloc(nbytes, stream)
+        return self._buffer(self.device, self._alloc(nbytes, stream.id), nbytes, self._release, self._space, stream)
 
     def alloc_address(self, nbytes: int, stream: Stream) -> int:
         """The same without a buffer: whoever takes it gives it back with `free_address`, after `lend_address` for other streams."""
@@ -160,8 +163,9 @@ class Pool:
         if self._checks is not None and self.device.machine.captures:
             self.device.machine.later.append(lambda: self._release(buffer))  # its checks would become nodes
             return
-        for stream in buffer.streams.values():
-            self.lend_address(buffer.address, stream)
+        if buffer.streams:
+            for stream in buffer.streams.values():
+                self.lend_address(buffer.address, stream)
         self.free_address(buffer.address)
 
     def __repr__(self) -> str:
@@ -181,6 +185,15 @@ _REMEDY = {
 _OVER = {
     3: "this process was forked and can never use its parent's device. Make devices and pools after the fork, or start with spawn",
     4: "the driver was shut down: nothing can be allocated any more in this process",
+}
+
+# What is no accident of the moment, by status: asking again would answer the same.
+_ADVICE = {
+    1: "the pool is as it was; check its sizes, and what the program did to the device behind its back",
+    2: "the device has not so much left. Lower the limit, or free or trim something first",
+    400: "the pool is as it was; the stream was destroyed behind its back, or is another device's: close streams with Stream.close",
+    801: "the device cannot map memory. Make the pool with growth='segments'",
+    **dict.fromkeys(range(900, 909), "a capture is under way: ask before it begins or after it ends"),
 }
 
 
@@ -206,14 +219,18 @@ def error_of(
         text = f"pool {pool}: asked {size(asked)} on stream {stream}; {_figures(gauges, limit)}: {_REMEDY[verdict]}{hint}."
         return PoolExhausted(text, verdict=verdict, gauges=_values(gauges))
     if code == "pending":
+        request = f"asked {size(asked)} on stream {stream}; waited" if asked else "its check waited"  # of debug mode
+        figures = f" ({_figures(gauges, limit)})" if asked else ""
         text = (
-            f"pool {pool}: asked {size(asked)} on stream {stream}; waited {duration(waited_ns)} for frees on "
-            f"{', '.join(awaited)} ({_figures(gauges, limit)}). What do these streams wait for? Raise wait_limit if they are just slow."
+            f"pool {pool}: {request} {duration(waited_ns)} for frees on {', '.join(awaited)}{figures}. "
+            f"What do these streams wait for? Raise wait_limit if they are just slow."
         )
         return Pending(text, streams=tuple(awaited))
     if code == "driver":
-        advice = _OVER.get(status, "the device is lost: make a new one" if sticky else "the pool is as it was: try again")
-        text = f"pool {pool}: {call} answered {status_name} ({status}); {advice}"
+        again = _ADVICE.get(status, "the pool is as it was: try again")
+        advice = _OVER.get(status, "the device is lost: make a new one" if sticky else again)
+        of = f" of {size(asked)}" if call == "reserve" else ""
+        text = f"pool {pool}: {call}{of} answered {status_name} ({status}); {advice}"
         return DriverError(text, call=call, status=status, sticky=sticky or status in _OVER)
     if code == "unknown_stream":
         return BadInput(f"pool {pool}: stream {asked} is not known or was closed; use an open stream of the pool's device")
