@@ -42,7 +42,9 @@ def without_gauges(tree: Path) -> int:
 
 def objects(tree: Path, build: str, folder: Path) -> list[Path]:
     """The pool and what it needs, compiled with a release build's flags under this name."""
-    sources = [path for room in ("pool", "driver", "tape") for path in sorted(tree.glob(f"{room}/*.cpp")) if "cuda" not in path.name]
+    sources = [
+        path for room in ("pool", "driver", "tape") for path in sorted(tree.glob(f"{room}/*.cpp")) if "cuda" not in path.name
+    ]
     sources.append(ROOT / "benchmarks/native/hit/pairs.cpp")
     flags = ["-std=c++20", "-O3", "-DNDEBUG", f"-I{tree}", f"-DPAIRS={build}", f"-Dforebay=forebay_{build}"]
 
