@@ -7,7 +7,7 @@ from ctypes import memset, string_at
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forebay.errors import BadInput
@@ -104,6 +104,7 @@ def test_it_pins_no_memory_for_its_looks_and_gives_all_back(device):
 
 
 @given(st.data())
+@settings(deadline=None)
 def test_random_programs_that_keep_the_rules_are_never_accused(data: st.DataObject) -> None:
     device = SimDevice("64MiB", seed=data.draw(st.integers(0, 2**32)))
     streams = [device.stream(f"s{i}", kind="nonblocking") for i in range(2)]

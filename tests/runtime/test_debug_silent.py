@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -49,6 +49,7 @@ def test_what_a_program_wrote_is_never_taken_for_poison() -> None:
 
 
 @given(st.data())
+@settings(deadline=None)
 def test_random_programs_whose_uses_are_ordered_are_never_accused(data: st.DataObject) -> None:
     device = SimDevice("64MiB", seed=data.draw(st.integers(0, 2**32)))
     streams = [device.stream(f"s{i}", kind="nonblocking" if i % 2 else "blocking") for i in range(3)]

@@ -63,12 +63,17 @@ class Buffer:
         space: Space = Space.device,
         home: Stream | None = None,
     ) -> None:
-        self.device, self.address, self.nbytes, self.space = device, address, nbytes, space
+        # One by one: four at once would make a tuple.
+        self.device = device
+        self.address = address
+        self.nbytes = nbytes
+        self.space = space
         self.space_code: int = space._value_  # `value` and `int` of an enum cost a call each, a tenth of a pool's hit
         self.streams: dict[int, Stream] = {}  # by stream id, in order of first use
         self.home = home  # whose order the bytes came in, where they came in one
         self._release: Callable[[Buffer], object] | None = release
-        self._freed, self._views = False, 0
+        self._freed = False
+        self._views = 0
         self.freed_at: str | None = None  # "file:line", where a graph saw it; "" until then
 
     @property
