@@ -10,43 +10,54 @@ repeat; it has no memory to tell of.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 from datetime import date
 from pathlib import Path
 
 from torch_workloads_program import PYTORCH, SETTINGS, STEPS, WORKLOADS
 
+PROGRAM = Path(__file__).with_name("torch_workloads_program.py")
+
 
 class Worker:
     def __init__(self, workload: str, setting: str, arguments: argparse.Namespace) -> None:
         self.setting, self.seconds, self.failure = setting, [], ""
-        program = str(Path(__file__).with_name("torch_workloads_program.py"))
+        self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - a pipe that nobody reads would stop whoever writes
         self.process = subprocess.Popen(
-            [sys.executable, program, workload, setting, arguments.device, "small" if arguments.small else "whole"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            [sys.executable, str(PROGRAM), workload, setting, arguments.device, "small" if arguments.small else "whole"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True,
         )  # fmt: skip
 
     def heard(self) -> dict:
         line = self.process.stdout.readline()
         if line:
             return json.loads(line)
-        self.failure = (self.process.stderr.read().strip().splitlines() or ["it ended without a word"])[-1]
+        self.process.wait(timeout=60)
+        self.errors.seek(0)
+        self.failure = (self.errors.read().strip().splitlines() or ["it ended without a word"])[-1]
         return {}
 
     def told(self, line: str) -> dict:
         if self.failure:
             return {}
-        try:
+        with contextlib.suppress(BrokenPipeError):
             self.process.stdin.write(line + "\n")
             self.process.stdin.flush()
-        except BrokenPipeError:
-            pass
         return self.heard()
+
+    def close(self) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        self.process.wait(timeout=60)
+        self.process.stdout.close()
+        self.errors.close()
 
 
 def compare(workload: str, arguments: argparse.Namespace) -> dict:
@@ -61,8 +72,7 @@ def compare(workload: str, arguments: argparse.Namespace) -> dict:
                 worker.seconds.append(answer["seconds"])
     rows = [row(worker, worker.told("end"), workload) for worker in workers]
     for worker in workers:
-        worker.process.stdin.close()
-        worker.process.wait(timeout=60)
+        worker.close()
     base = next((r for r in rows if r["setting"] == "default" and "digest" in r), None)
     for r in rows:
         if base is not None and "digest" in r:
