@@ -105,7 +105,8 @@ void Frames::keep(const Frame& frame) {
 }
 
 bool Frames::synchronised() {
-  if (domain_.dead() || Domain::captures_open.load(std::memory_order_acquire) != 0)
+  const Domain::Asking asking(domain_);  // who hushes the device waits for this
+  if (!asking.allowed() || domain_.dead() || Domain::captures_open.load(std::memory_order_acquire) != 0)
     return false;  // it would break them
   const Mark mark = domain_.mark_all();
   const Status status = domain_.driver().device_sync(domain_.device());

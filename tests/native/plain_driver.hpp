@@ -63,7 +63,10 @@ class PlainDriver : public Driver {
     return Status::ok;
   }
   Result<std::uint64_t> stream_id(int, StreamHandle stream) override { return stream.value; }
-  Result<bool> stream_query(int, StreamHandle s) override { return done(s.value) >= issued(s.value); }
+  Result<bool> stream_query(int, StreamHandle s) override {
+    if (on_ask) on_ask();
+    return done(s.value) >= issued(s.value);
+  }
   Result<EventHandle> event_create(int) override {
     ++calls_;
     std::lock_guard lock(mutex_);
@@ -76,12 +79,14 @@ class PlainDriver : public Driver {
   }
   Status event_record(int, EventHandle event, StreamHandle stream) override {
     ++calls_;
+    if (on_ask) on_ask();
     std::lock_guard lock(mutex_);
     events_.at(event.value) = {stream.value, issued(stream.value)};
     return Status::ok;
   }
   Result<bool> event_query(int, EventHandle event) override {
     ++calls_;
+    if (on_ask) on_ask();
     std::lock_guard lock(mutex_);
     const auto& [stream, at] = events_.at(event.value);
     return done(stream) >= at;
@@ -136,12 +141,14 @@ class PlainDriver : public Driver {
     return Status::ok;
   }
   std::function<void(Address, std::uint64_t)> on_unmap;  // set before threads start
+  std::function<void()> on_ask;                          // likewise; of records, queries and syncs
   Result<StreamHandle> stream_create(int, StreamKind, int) override { return Status::not_supported; }
   Status stream_destroy(int, StreamHandle) override { return Status::not_supported; }
   Result<bool> stream_capturing(int, StreamHandle) override { return false; }
   Status stream_sync(int, StreamHandle) override { return Status::not_supported; }
   Status stream_wait(int, StreamHandle, EventHandle) override { return Status::not_supported; }
   Status device_sync(int) override {
+    if (on_ask) on_ask();
     for (std::size_t s = 0; s < kStreams; ++s) finish(s, issued(s));
     return Status::ok;
   }
