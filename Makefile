@@ -58,8 +58,8 @@ lint: $(BIN)/.lint ## style, types, import laws
 # every 1,000 operations), eight under TSan. Each object has its own rule and its own list of headers, so a change
 # compiles what it touches and -j uses every core.
 SANITIZED := address+undefined thread
-POOL := $(patsubst native/%.cpp,%,$(wildcard native/pool/*.cpp)) driver/status
-STRESS := $(foreach kind,$(SANITIZED),$(foreach name,pool paged guarded,build/stress-$(kind)/$(name)_stress))
+POOL := $(patsubst native/%.cpp,%,$(wildcard native/pool/*.cpp)) driver/status torch/private_pools
+STRESS := $(foreach kind,$(SANITIZED),$(foreach name,pool paged guarded hush,build/stress-$(kind)/$(name)_stress))
 comma := ,
 sanitized = $(CXX) -std=c++20 -O1 -g -fsanitize=$(subst +,$(comma),$1)
 define stress_of
@@ -74,10 +74,10 @@ build/stress-$1/%_stress: build/stress-$1/%_stress.o $(POOL:%=build/stress-$1/%.
 	$$(call sanitized,$1) $$^ -o $$@ -pthread
 endef
 $(foreach kind,$(SANITIZED),$(eval $(call stress_of,$(kind))))
--include $(foreach kind,$(SANITIZED),$(POOL:%=build/stress-$(kind)/%.d) $(patsubst %,build/stress-$(kind)/%_stress.d,pool paged guarded))
+-include $(foreach kind,$(SANITIZED),$(POOL:%=build/stress-$(kind)/%.d) $(patsubst %,build/stress-$(kind)/%_stress.d,pool paged guarded hush))
 
 # Operations, then a seed; the pool in each way to grow, and in debug mode.
-stressed = set -e; for run in pool:segments pool:frames pool:mixed paged: guarded:segments guarded:frames guarded:pinned; do name=$${run%%:*} growth=$${run\#\#*:}; \
+stressed = set -e; for run in pool:segments pool:frames pool:mixed paged: guarded:segments guarded:frames guarded:pinned hush:; do name=$${run%%:*} growth=$${run\#\#*:}; \
   build/stress-address+undefined/$${name}_stress $1 1 $2 $$growth; build/stress-thread/$${name}_stress $1 8 $2 $$growth; done
 # As many jobs as there are cores, unless whoever called make said how many.
 JOBS = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 2))
