@@ -39,7 +39,7 @@ def option_rows(command: click.Command) -> Iterator[tuple[str, str]]:
 
 def commands_page() -> str:
     """Every command with its usage, what it does, and its options."""
-    parts = ["# Commands\n\nExit status: 0 clean, 1 findings, 2 input or usage that cannot be used.\n"]
+    parts = ["# Commands\n\nExit status: 0 clean, 1 certain errors, 2 input or usage that cannot be used.\n"]
     for name in sorted(COMMANDS):
         command: click.Command = import_module(f"forebay.cli.{name}").command
         arguments = " ".join(p.make_metavar(click.Context(command)) for p in command.params if isinstance(p, click.Argument))

@@ -248,7 +248,13 @@ def test_every_line_gets_a_verdict_and_its_ledger_sums_to_what_is_used(told):
     ):
         assert sum(size or 0 for size in held.values()) == pytest.approx(found.ledger["used"], abs=2 * told["rounding_bytes"] + 1)
     if found.findings[0].certainty == "possible":
-        commands = ("_dump_snapshot", "nvidia-smi", "free -g; ulimit -l", "torch.mps.driver_allocated_memory")
+        commands = (
+            "_dump_snapshot",
+            "nvidia-smi",
+            "free -g; ulimit -l",
+            "free -g; ulimit -v",
+            "torch.mps.driver_allocated_memory",
+        )
         assert any(command in found.findings[0].remedy.partition("To be sure: ")[2] for command in commands)
 
 

@@ -1,6 +1,6 @@
 """cli: the command `forebay`. One file a command, loaded when it is asked for; what a command finds out is other rooms' work.
 
-Exit status: 0 clean, 1 findings, 2 input or usage that cannot be used: then one line on standard error, never a traceback.
+Exit status: 0 clean, 1 certain errors, 2 input or usage that cannot be used: then one line on standard error, never a traceback.
 A command is `forebay.cli.NAME` with a click command called `command`, and one line in COMMANDS.
 """
 

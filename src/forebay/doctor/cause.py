@@ -66,7 +66,9 @@ def cause_of(e: Evidence) -> Cause | None:
         return None
     if e.host_call and (e.request is None or e.request <= _NO_CARD):
         return Cause("pinned-overhead", certain=False)
-    if e.request_signed is not None:
+    if e.pageable and (e.request is None or e.request <= _NO_CARD):
+        return Cause("unknown", certain=False)  # the machine's memory, of which the line tells nothing
+    if e.request_signed is not None or e.request_beyond is not None:
         return Cause("impossible-request", certain=True)
     if e.total is not None and max(e.allocated or 0, e.peak or 0) > e.total:
         return Cause("oversubscribed", certain=True)
@@ -74,7 +76,7 @@ def cause_of(e: Evidence) -> Cause | None:
         return Cause("impossible-request", certain=True)
     if e.longest is not None:
         return Cause("capacity-oom", certain=True)  # a server that says how much of a sequence fits
-    if e.request is None or (e.reserved is None and e.free is None):
+    if not e.request or (e.reserved is None and e.free is None):
         return Cause("capped-oom" if e.capped else "unknown", certain=False)
     if e.tape is not None and e.reserved is None and e.free is not None and e.free >= e.request and e.allowed is None:
         return Cause("unknown", certain=False)  # room on the card, no limit seen, and nobody knows what the pools held

@@ -201,8 +201,19 @@ def _of_order(tape: Tape | None) -> str | None:
 def diagnose(tape: Tape) -> Diagnosis:
     """What a tape shows. Without a history only what the heap alone says can be told; of a log what its first failure says."""
     if tape.provenance.get("format") == "log-text":
-        return diagnose_line(failure_of(tape))
+        found = diagnose_line(failure_of(tape))
+        return replace(found, why=(*found.why, *_others(tape)))
     return _diagnosed(from_tape(tape), tape)
+
+
+def _others(tape: Tape) -> list[str]:
+    """What else a log tells, beside its first failure."""
+    count, line = tape.provenance.get("others", 0), tape.provenance.get("other_line")
+    if not count:
+        return []
+    if count == 1:
+        return [f"and 1 more line of this log tells of memory that ran out: line {line}"]
+    return [f"and {count:,} more lines of this log tell of memory that ran out, the first at line {line}"]
 
 
 def diagnose_line(line: OutOfMemory | CaptureError) -> Diagnosis:
@@ -218,8 +229,10 @@ def diagnose_line(line: OutOfMemory | CaptureError) -> Diagnosis:
 def _surer(line: OutOfMemory | CaptureError) -> str:
     if isinstance(line, CaptureError):
         return "run it with CUDA_LOG_FILE=cuda.log (CUDA 13), or look for the first error before this line: `grep -n CUDA LOG | head`"
-    if line.framework in ("pinned-host", "tensorflow-host", "pytorch-cpu", "torch7"):
+    if line.framework in ("pinned-host", "tensorflow-host"):
         return "free -g; ulimit -l"
+    if from_line(line).pageable:
+        return "free -g; ulimit -v"
     if line.framework.startswith(("pytorch", "torch")) and line.framework != "pytorch-mps":
         memory = "torch.npu.memory" if line.framework == "torch_npu" else "torch.cuda.memory"
         return f"{memory}._record_memory_history() at the start, {memory}._dump_snapshot(FILE) at the error, then `forebay doctor FILE`"

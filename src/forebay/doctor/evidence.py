@@ -102,6 +102,8 @@ class Evidence:
     rest. `held` is what all pools of the process hold. `others` is held by other processes, `outside` by this one beyond its pools.
     `peak` is the most that the program had asked for at one time, `peak_reserved` the most that was held from the driver.
     `whole`: what was there before the first row is known. `capped`: a limit refused, whatever its figures are.
+    `host_call`: page-locked host memory was refused; `pageable`: other host memory. `request_beyond` is a request that no number of 64 bits
+    holds, as it is printed; `advice` what the line itself says to do.
     """
 
     device: int = 0
@@ -133,6 +135,9 @@ class Evidence:
     pinned: int | None = None
     pinned_requested: int | None = None
     host_call: bool = False
+    pageable: bool = False
+    request_beyond: str | None = None
+    advice: str | None = None
     longest: Longest | None = None
     capped: bool = False
     whole: bool = True

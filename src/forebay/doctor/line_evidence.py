@@ -47,7 +47,7 @@ def _out_of_memory(found: OutOfMemory) -> Evidence:
         framework=found.framework,
         refused=True,
         # A compiler says what it needs in all, a server what it wants for its cache: what is beyond is the request.
-        request=_first(stated("tried_bytes"), beyond, stated("desired_bytes"), stated("kv_needed_bytes")),
+        request=_first(stated("tried_bytes"), stated("tensor_bytes"), beyond, stated("desired_bytes"), stated("kv_needed_bytes")),
         request_signed=stated("tried_bytes_signed"),
         free=_first(stated("free_bytes"), rest, stated("kv_available_bytes"), 0 if beyond is not None else None),
         total=total if beyond is None else None,
@@ -62,7 +62,10 @@ def _out_of_memory(found: OutOfMemory) -> Evidence:
         outside=outside_pools(process, reserved),
         capped="limit_reached" in found.figures,
         longest=None if (fits := stated("estimated_max_len")) is None else Longest(fits, stated("max_seq_len")),
-        host_call=found.framework in ("pinned-host", "tensorflow-host", "pytorch-cpu"),
+        host_call=found.framework in ("pinned-host", "tensorflow-host"),
+        pageable=found.framework == "pytorch-cpu" or (found.framework == "torch7" and stated("tried_bytes") is not None),
+        request_beyond=beyond_all if isinstance(beyond_all := found.figures.get("tried_beyond"), str) else None,
+        advice=advice if isinstance(advice := found.figures.get("advice"), str) else None,
     )
 
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 __all__ = ["CAPTURE_ERRORS", "FORMATS", "NOT_FAILURES", "WRAPPED", "Format"]
 
 # A number with its unit; {size} in a pattern below. Every repetition is bounded: a log line must not cost more than its length.
-_SIZE: Final = r"([-+]?\d[\d.,]{0,30} {0,2}(?:[Bb]ytes|[KMGTPE]i?B|[KMGTPE]|B))(?![A-Za-z])"
+_SIZE: Final = r"([-+]?\d[\d.,]{0,60} {0,2}(?:[Bb]ytes|[KMGTPE]i?B|[KMGTPE]|B))(?![A-Za-z])"
 
 
 class Format(NamedTuple):
@@ -27,7 +27,7 @@ class Format(NamedTuple):
 
 
 def _pattern(text: str) -> re.Pattern[str]:
-    return re.compile(text.replace("{size}", _SIZE).replace("{bytes}", r"(\d[\d,]{0,30})"))
+    return re.compile(text.replace("{size}", _SIZE).replace("{bytes}", r"(\d[\d,]{0,60})"))
 
 
 def _format(framework: str, recognises: str, more: int = 0, **figures: str | tuple[str, ...]) -> Format:
@@ -169,6 +169,7 @@ FORMATS: Final = (
     _format(
         "tensorflow",
         r"OOM when allocating tensor with shape",
+        tensor=r"tensor with shape ?(\[[\d, ]{1,200}\] and type \w{1,20})",
         device=r"device:GPU:(\d{1,6})",
     ),
     _format(
@@ -237,7 +238,7 @@ FORMATS: Final = (
         max_seq_len=r"max seq len \((\d{1,12})\)",
         estimated_max_len=r"stored in (?:the )?KV cache \((\d{1,12})\)",
     ),
-    _format("vllm", r"No available memory for the cache blocks"),
+    _format("vllm", r"No available memory for the cache blocks", advice=r"for the cache blocks\W{1,3}(Try [^.]{1,200})"),
     _format(
         "cuda.jl",
         r"Out of GPU memory trying to allocate",
@@ -258,18 +259,26 @@ FORMATS: Final = (
     ),
     _format(
         "pinned-host",
-        r"cudaMallocHost failed|cudaHostAlloc failed|failed to pin {size} of host memory|failed to pin {bytes}",
+        r"(?:cudaMallocHost|(?:cuda|hip)Host(?:Alloc|Malloc|Register)|cuMem(?:AllocHost|Host(?:Alloc|Register)))\w{0,3} failed"
+        r"|(?:CUDA|HIP) (?:driver |runtime )?error: out of memory"
+        r" while calling (?:cudaMallocHost|cu\w{0,5}Host(?:Alloc|Register)|cuMemAllocHost)"
+        r"|failed to pin {size} of host memory|failed to pin {bytes}",
         tried_bytes=(r"failed to pin {size}", r"failed to pin {bytes} bytes"),
     ),
-    _format("sglang", r"Not enough memory\. Please try to increase --mem-fraction-static"),
-    _format("tgi", r"Not enough memory to handle \d{1,9} \w{1,20} tokens"),
+    _format(
+        "sglang",
+        r"Not enough memory\. Please try to increase --mem-fraction-static",
+        advice=r"Please (try to increase --mem-fraction-static)",
+    ),
+    _format("tgi", r"Not enough memory to handle \d{1,9} \w{1,20} tokens", advice=r"tokens\W{1,3}(You need to [^.]{1,200})"),
     # A library that could not have its workspace: it says so by a status of its own.
     _format("cuda-library", r"\bCU(?:BLAS|DNN|SPARSE|SOLVER)_STATUS_ALLOC_FAILED\b|\bCUFFT_ALLOC_FAILED\b"),
     _format("nccl", r"NCCL WARN .{0,200}Cuda failure (?:\d{1,3} )?'out of memory'"),
     _format(
         "driver",
-        r"(?:CUDA|HIP) error: out of memory|(?:CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|hipErrorOutOfMemory):? \(?out of memory"
-        r"|cudaMalloc\w{0,20}(?:\(.{0,200}\))?:? {0,2}(?:retry )?(?:failed)?: out of memory|results in CUDA_ERROR_OUT_OF_MEMORY"
+        r"(?:CUDA|HIP) (?:driver |runtime )?error: out of memory"
+        r"|(?:CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|hipErrorOutOfMemory):? \(?out of memory"
+        r"|\b(?:cu|cuda|hip)[A-Z]\w{0,40}(?:\(.{0,200}\))?:? {0,2}(?:retry )?(?:failed)?: out of memory|results in CUDA_ERROR_OUT_OF_MEMORY"
         r"|(?i:\berror\b|failed|failure|exception|what\(\)).{0,200}"
         r"(?:CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|hipErrorOutOfMemory)",
         1,

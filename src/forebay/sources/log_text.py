@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -27,7 +28,14 @@ _WORTH_A_LOOK: Final = re.compile(r"(?i)memor|alloc|captur|limit:|oom|seq len|bu
 _LONGEST_LINE: Final = 20_000  # characters of a line that are looked at
 _SENTINEL: Final = 2**63  # bytes from here on are a wrapped or an absent number
 _OTHER_PROCESS: Final = re.compile(r"Process (\d{1,12}) has ([-+]?\d[\d.,]{0,30} {0,2}(?:bytes|[KMGT]i?B)) memory in use")
-_WORDS: Final = frozenset({"op", "limit_reached"})
+_WORDS: Final = frozenset({"op", "limit_reached", "advice"})
+_TYPES: Final = {  # bytes of an element, by TensorFlow's name of its type
+    **dict.fromkeys(("bool", "int8", "uint8", "qint8", "quint8"), 1),
+    **dict.fromkeys(("half", "bfloat16", "int16", "uint16"), 2),
+    **dict.fromkeys(("float", "int32", "uint32", "qint32"), 4),
+    **dict.fromkeys(("double", "int64", "uint64", "complex64"), 8),
+    "complex128": 16,
+}
 _RANK: Final = re.compile(r"(?i)\brank[ :=]{0,2}(\d{1,7})\b")
 _COUNTS: Final = frozenset({"device", "max_seq_len", "estimated_max_len"})
 
@@ -67,7 +75,7 @@ def _number(text: str) -> tuple[float, int] | None:
         text = text.replace(",", "")
     elif text.count(",") == 1 and "." not in text:
         text = text.replace(",", ".")
-    if not re.fullmatch(r"[-+]?\d{1,30}(\.\d{0,12})?", text):
+    if not re.fullmatch(r"[-+]?\d{1,60}(\.\d{0,12})?", text):
         return None
     return float(text), len(text.partition(".")[2])
 
@@ -96,15 +104,33 @@ def _figure(name: str, found: str) -> tuple[int | float | str | None, int] | Non
         return int(found), 0
     if name == "utilization":
         return float(found), 0
+    if name == "tensor":
+        return _tensor(found)
     if "/" in found:  # "59.32/79.15 GiB": the first of two numbers that share their unit
         found = found.split("/")[0] + " " + found.rsplit(" ", 1)[-1]
     size = _bytes(found)
     if size is None:
         return None
     value, rounding = size
-    if not 0 <= value < _SENTINEL or (name == "limit_bytes" and value == 0):
+    if not 0 <= value < _SENTINEL or (name in ("limit_bytes", "total_bytes") and value == 0):
         return None, rounding
     return value, rounding
+
+
+def _tensor(found: str) -> tuple[int, int] | None:
+    """Bytes of a tensor, "[64,256] and type float"; None where nobody knows the type."""
+    shape, _, kind = found.partition("] and type ")
+    lengths = [int(length) for length in re.findall(r"\d+", shape)]
+    size = math.prod(lengths) * _TYPES.get(kind, 0)
+    return (size, 0) if 0 < size < _SENTINEL else None
+
+
+def _beyond(text: str, form: Format) -> str | None:
+    """A request of more bytes than any number of 64 bits holds, as it is printed."""
+    for pattern in form.figures.get("tried_bytes", ()):
+        if (match := pattern.search(text)) and (size := _bytes(match[1])):
+            return match[1] if size[0] >= 2**64 else None
+    return None
 
 
 def _wrapped(text: str, form: Format) -> int | None:
@@ -129,6 +155,10 @@ def _read(form: Format, text: str, line: int) -> OutOfMemory:
         figures.setdefault("tried_bytes", None)
         if figures["tried_bytes"] is None and (signed := _wrapped(text, form)) is not None:
             figures["tried_bytes_signed"] = signed
+        elif figures["tried_bytes"] is None and (beyond := _beyond(text, form)) is not None:
+            figures["tried_beyond"] = beyond
+    if "tensor" in figures:
+        figures["tensor_bytes"], rounding["tensor_bytes"] = figures.pop("tensor"), rounding.pop("tensor")
     others = []
     for match in _OTHER_PROCESS.finditer(text):
         if (size := _bytes(match[2])) is not None:
@@ -251,7 +281,8 @@ def recognises(data: bytes) -> bool:
 
 def read(data: bytes) -> Tape:
     """The first failure of a log as a tape: an `oom` row with a `capacity` row before it for each figure in bytes, or a broken capture's
-    `capture_end`. `provenance`: the figures as stated, and the rank that the line names. Raises BadInput where the text holds no failure
+    `capture_end`. `provenance`: the figures as stated, the rank that the line names, how many other lines tell of an
+    out-of-memory error, and the first of them. Raises BadInput where the text holds no failure
     that is known."""
     text = data.decode("utf-8", "replace")
     found = first(text)
@@ -260,6 +291,9 @@ def read(data: bytes) -> Tape:
             "looks like text, with no out-of-memory error and no broken capture in it: hand over the lines around the first error"
         )
     told: dict[str, Any] = {"format": "log-text", "line": found.line}
+    others = [other.line for other in scan(text) if _tells(other) and other.line != found.line]
+    if others:
+        told["others"], told["other_line"] = len(others), others[0]
     if (rank := _RANK.search(found.text)) is not None:
         told["rank"] = int(rank[1])
     if isinstance(found, CaptureError):
@@ -267,6 +301,10 @@ def read(data: bytes) -> Tape:
         columns = {"kind": np.array([int(Kind.capture_end)], "u1"), "status": np.array([found.code], "i4")}
         return Tape(columns, sees=frozenset(), provenance=told)
     return _tape(found, told)
+
+
+def _tells(found: OutOfMemory | CaptureError) -> bool:
+    return isinstance(found, OutOfMemory) and found.failed and found.framework != "bfc-statistics"
 
 
 def failure_of(tape: Tape) -> OutOfMemory | CaptureError:

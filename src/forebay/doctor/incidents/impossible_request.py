@@ -29,7 +29,9 @@ def judge(e: Evidence) -> Finding | None:
     cause = cause_of(e)
     if cause is None or cause.name != NAME:
         return None
-    asked = f"{e.request_signed:,} bytes, a negative size" if e.request_signed is not None else sized(e.request)
+    asked = (
+        f"{e.request_signed:,} bytes, a negative size" if e.request_signed is not None else e.request_beyond or sized(e.request)
+    )
     return found(
         NAME,
         f"the program asked for {asked}" + (f" of a card of {sized(e.total)}" if e.total is not None else ""),

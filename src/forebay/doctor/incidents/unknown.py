@@ -15,6 +15,7 @@ from forebay.tape import Sees
 
 NAME = "unknown"
 NEEDS = frozenset[Sees]()
+_SERVERS = {"sglang", "vllm"}  # which end before anything is refused
 
 
 class Figures(IncidentFigures, frozen=True, kw_only=True):
@@ -28,12 +29,25 @@ def judge(e: Evidence) -> Finding | None:
     cause = cause_of(e)
     if cause is None or cause.name != NAME:
         return None
+    remedy = "look before you change anything: which of the causes it is cannot be told from this"
+    if e.pageable:
+        remedy = "need less of it at once, or free what other programs hold; no setting of the GPU helps"
     return found(
         NAME,
-        f"{sized(e.request)} were refused; what was free and what was held is not stated"
-        if e.request is not None
-        else "a request was refused; how large it was is not stated",
-        "look before you change anything: which of the causes it is cannot be told from this",
+        _says(e),
+        f"the line itself says: {e.advice}" if e.advice is not None else remedy,
         Figures(request_bytes=e.request),
         certain=False,
     )
+
+
+def _says(e: Evidence) -> str:
+    if e.pageable:
+        return f"{sized(e.request)} of host memory could not be had: the machine's memory (pageable), not the GPU's, and nothing pinned"
+    if e.framework in _SERVERS:
+        return "a server counted no room for its cache before it asked for any: nothing was refused by the device"
+    if e.request == 0:
+        return "a request of 0 bytes was refused: no card is too full for that, and the figures of this error say nothing"
+    if e.request is None:
+        return "a request was refused; how large it was is not stated"
+    return f"{sized(e.request)} were refused; what was free and what was held is not stated"
