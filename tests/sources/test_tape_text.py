@@ -44,7 +44,7 @@ def test_a_byte_order_mark_and_the_lines_of_windows_are_read_over(tmp_path):
     ("text", "says"),
     [
         ("t0 s1 alloc A 1M\nt0 s1 launch k w:B\n", "line 2, column 18: no block is called B"),
-        ("t0 s1 aloc A 1M\n", "line 1, column 1: no event in this line: t0"),
+        ("t0 s1 aloc A 1M\n", "line 1, column 7: no kind of event is called aloc; the nearest is alloc"),
         ("t0 s1 free A\n# fine\nt0 s1 free A +odd\n", "line 3, column 14: no flag is called odd"),
         ("# head\nt0 s1 launch k\nt0 #7 launch k\n", "line 3, column 4: stream 7 is not in a table of 1"),
         ("t0 s1 launch k at #9\n", "line 1, column 19: site 9 is not in a table of 1"),

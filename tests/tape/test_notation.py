@@ -161,6 +161,9 @@ def test_blocks_without_an_address_do_not_overlap():
         ("columns blue", "line 1, column 9: no column is called blue"),
         ("provenance host", "line 1, column 1: provenance is a key and one value as JSON"),
         ("provenance host {", "line 1, column 17: not JSON"),
+        ("t0 t stream_sync", "line 1, column 6: no kind of event is called stream_sync; the nearest is sync_stream"),
+        ("t0 s1 aloc A 1M", "line 1, column 7: no kind of event is called aloc; the nearest is alloc"),
+        ("t0 s1 frob A", "line 1, column 1: no event in this line: none of t0, s1, frob is a kind"),
         ("first", "line 1, column 1: first is the number of rows"),
     ],
 )

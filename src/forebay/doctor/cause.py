@@ -91,8 +91,9 @@ def cause_of(e: Evidence) -> Cause | None:
     return _shape(e, e.request) if shape else _size(e, e.request)
 
 
-def misleads(e: Evidence) -> str | None:
-    """What "below 70 % in use means fragmentation" says of this moment, and whether that is misleading; None where it says nothing."""
+def misleads(e: Evidence, *, decided: bool) -> str | None:
+    """What "below 70 % in use means fragmentation" says of this moment, and whether that is misleading: told only where the verdict is
+    `decided`, certain. None where it says nothing."""
     if not e.reserved or None in (e.allocated, e.idle):
         return None
     found = cause_of(e)
@@ -102,4 +103,5 @@ def misleads(e: Evidence) -> str | None:
     shape = found.name == "checkerboard-fragmentation"
     says, verdict = "fragmentation" if share < 0.7 else "no fragmentation", "holds" if shape == (share < 0.7) else "misleads"
     whole = "of reserved" if e.held.reserved in (None, e.reserved) else "of what the pool that refused has reserved"
-    return f"in use are {percent(share)} {whole}: the rule of 70 % says {says}, which {verdict} here"
+    rule = f"in use are {percent(share)} {whole}: the rule of 70 % says {says}"
+    return f"{rule}, which {verdict} here" if decided else f"{rule}; whether that holds cannot be told here"

@@ -70,7 +70,8 @@ def _rank(finding: Finding, cause: str | None) -> tuple[bool, bool, bool]:
 
 
 def _ledger(e: Evidence) -> dict[str, int | None]:
-    """Five lines that sum to what is used of the device; what the source does not tell apart is None, and stands in a line together."""
+    """Five lines that sum to what is used of the device; what the source does not tell apart is None, and stands in a line together.
+    Where they are more than that, `beyond_the_card` says by how much."""
     held = e.held
     cached = None if held.idle is None else held.idle - (held.pending or 0)
     used = None if e.total is None or e.free is None else e.total - e.free
@@ -85,7 +86,9 @@ def _ledger(e: Evidence) -> dict[str, int | None]:
         "live": held.live,
     }
     untold = None if used is None or None not in lines.values() else used - sum(line or 0 for line in lines.values())
-    return {"used": used, **lines, "unknown_together": untold if untold is not None and untold > 0 else None}
+    ledger = {"used": used, **lines, "unknown_together": untold if untold is not None and untold > 0 else None}
+    beyond = 0 if used is None else sum(line or 0 for line in lines.values()) - used
+    return ledger if used is None or beyond <= _ROUNDED * used else {**ledger, "beyond_the_card": beyond}
 
 
 def _gauges(e: Evidence) -> dict[str, int | None]:
@@ -168,6 +171,7 @@ def _diagnosed(each: Sequence[Evidence], tape: Tape | None = None) -> Diagnosis:
     cause = cause_of(first)
     found = [finding for e in each for incident in INCIDENTS if (finding := _judged(incident, e)) is not None]
     found.sort(key=lambda finding: _rank(finding, cause.name if cause else None))
+    found[:1] = [_with_cap(found[0], found[1:])] if found else []
     unseen = tuple(dict.fromkeys(unseen for e in each for unseen in _unseen(e)))
     gravest = found[0].name if found and found[0].severity == "error" else None
     verdict = gravest if gravest is not None or not unseen else CANNOT_TELL
@@ -178,8 +182,19 @@ def _diagnosed(each: Sequence[Evidence], tape: Tape | None = None) -> Diagnosis:
         why = [f"it does not show {lacks}: {unseen[0].advice}"]
     else:
         why = [_healthy(e) if len(each) == 1 else f"device {e.device}: {_healthy(e)}" for e in each]
-    why += filter(None, [misleads(first), _of_order(tape)])
+    decided = bool(found) and found[0].certainty == "certain"
+    why += filter(None, [misleads(first, decided=decided), _of_order(tape)])
     return Diagnosis(verdict, tuple(found), tuple(why), _ledger(first), unseen, _gauges(first))
+
+
+def _with_cap(first: Finding, others: Sequence[Finding]) -> Finding:
+    """The verdict, whose remedy names the cap too where a stated one refused for certain what the card had room for."""
+    for other in others:
+        if other.name == "capped-oom" and other.certainty == "certain" and other.evidence.get("allowed_bytes") is not None:
+            return msgspec.structs.replace(
+                first, remedy=f"{first.remedy}; or {other.remedy.removesuffix(', or need less at once')}"
+            )
+    return first
 
 
 def _of_order(tape: Tape | None) -> str | None:

@@ -93,7 +93,9 @@ def _in_full(one: Examined) -> Iterator[tuple[str, str]]:
         yield "also", f"{other.name} ({other.severity}, {other.certainty}): {other.message}"
     told = [f"{words} {size(value)}" for name, words in _LEDGER.items() if (value := diagnosis.ledger.get(name)) is not None]
     if told and diagnosis.ledger.get("used") is not None:
-        yield "used", f"{size(diagnosis.ledger['used'] or 0)} of the card: {', '.join(told)}"
+        beyond = diagnosis.ledger.get("beyond_the_card")
+        more = f"; {size(beyond)} of that is more than the card holds in use" if beyond else ""
+        yield "used", f"{size(diagnosis.ledger['used'] or 0)} of the card: {', '.join(told)}{more}"
     if diagnosis.unseen and diagnosis.verdict is not None:
         names = ", ".join(dict.fromkeys(unseen.name for unseen in diagnosis.unseen))
         yield "blind", f"{names}: it does not show {', '.join(diagnosis.unseen[0].needs)}"

@@ -16,7 +16,7 @@ from forebay._core.tape import COLUMNS as NAMES
 from forebay.tape.events import COLUMNS, Extent, Kind, Mode, Sees, Space, StreamClass
 from forebay.tape.rows import Frame, Pool, Sides, Sites, Stream, Tape, Thread, Uses
 from forebay.tape.scope import BLOCKS, EVENTS, FILLS, LATE, Access, Row, Scope, default_stream, derived_columns
-from forebay.tape.words import FLAGS, KINDS, Token, frames, number, text, tokens
+from forebay.tape.words import FLAGS, KINDS, Token, frames, no_kind, number, text, tokens
 
 __all__ = ["ALIASES", "MODES", "NUMBERED", "is_header", "pack_sites", "pack_uses", "parse"]
 
@@ -95,7 +95,7 @@ class _Reader:
     def _event(self, words: list[Token]) -> None:
         place = self._kind_place(words)
         if place is None:
-            raise words[0].wrong(f"no event in this line: {words[0].word}; write [thread] [stream] kind, as in `t0 s1 free A`")
+            raise no_kind(words)
         line = _Line(KINDS[words[place].word])
         for token in words[:place]:
             self._where(line, token)

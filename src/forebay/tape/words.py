@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from typing import Final, NamedTuple
 
 from forebay.errors import BadInput
@@ -15,7 +16,21 @@ from forebay.tape.events import Flag, Kind
 from forebay.tape.rows import Frame
 from forebay.units import parse_size
 
-__all__ = ["FLAGS", "KINDS", "Token", "address", "flag_words", "frame_words", "number", "size_word", "text", "tokens", "word"]
+__all__ = [
+    "FLAGS",
+    "KINDS",
+    "Token",
+    "address",
+    "flag_words",
+    "frame_words",
+    "frames",
+    "no_kind",
+    "number",
+    "size_word",
+    "text",
+    "tokens",
+    "word",
+]
 
 KINDS: Final = {kind.name: kind for kind in Kind}
 # The spelling of every flag: single bits, and the values of the small fields.
@@ -36,6 +51,7 @@ _TOKEN = re.compile(r'(?:"(?:[^"\\]|\\.)*"|[^\s"])+')
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
 _PATH = re.compile(r"[A-Za-z0-9_./-]+")
 _TIMES: Final = {"": 1, "ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
+_ALIKE: Final = 0.75  # of 1: one letter in four may differ, so that no stream is taken for a kind
 _RESERVED = re.compile(r"at|t\d+")
 
 
@@ -69,6 +85,17 @@ def tokens(line: str, number: int) -> Iterator[Token]:
             raise Token(line[place:], place + 1, number).wrong('a quote is not closed; write \\" for one inside a name')
         yield Token(match[0], place + 1, number)
         place = match.end()
+
+
+def no_kind(words: Sequence[Token]) -> BadInput:
+    """The error of a line without a kind: it names the word that is most like one, and that kind, where there is such a word."""
+    told = words[:3]
+    for token in told:
+        turned = [kind for kind in KINDS if sorted(kind.split("_")) == sorted(token.word.split("_"))]
+        if near := turned or get_close_matches(token.word, KINDS, 1, _ALIKE):
+            return token.wrong(f"no kind of event is called {token.word}; the nearest is {near[0]}")
+    said = told[0].word if len(told) == 1 else f"none of {', '.join(token.word for token in told)} is a kind"
+    return told[0].wrong(f"no event in this line: {said}; write [thread] [stream] kind, as in `t0 s1 free A`")
 
 
 def text(token: Token) -> str:

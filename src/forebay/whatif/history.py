@@ -70,8 +70,8 @@ def histories(tape: Tape, before: HeapState | None = None) -> list[History]:
     rows = tape.where(*_OPS)
     # One event is what a ring of one leaves, which records the state alone.
     if not len(rows) or (len(rows) == 1 and Sees.ALLOCS not in tape.sees):
-        count = "1 event" if len(rows) else "0 events"
-        raise BadInput(f"it holds no allocator history, {count} of it: record with torch.cuda.memory._record_memory_history()")
+        count = "1 event is none" if len(rows) else "0 events"
+        raise BadInput(f"it holds no allocator history ({count}): record with torch.cuda.memory._record_memory_history()")
     device = tape.columns["device"][rows] if tape.has("device") else np.zeros(len(rows), "i2")
     state = before or HeapState()
     return [_history(tape, rows[device == number], int(number), state.device(int(number))) for number in np.unique(device)]
