@@ -156,8 +156,8 @@ Status call_with_views(const nb::object& callable, std::span<const Use> uses, st
 }
 
 void launch(Driver& d, int device, StreamHandle stream, std::string name, std::optional<std::int64_t> cost_ns,
-            nb::list uses, nb::object callable) {
-  Work work{.name = std::move(name), .cost_ns = cost_ns, .uses = {}, .run = {}};
+            nb::list uses, nb::object callable, std::size_t indexed) {
+  Work work{.name = std::move(name), .cost_ns = cost_ns, .uses = {}, .run = {}, .indexed = indexed};
   work.uses.reserve(uses.size());
   for (nb::handle row : uses) work.uses.push_back(use_of(row));
   work.run = [kept = keep(std::move(callable)), uses = work.uses](std::span<void* const> views) {
@@ -294,9 +294,9 @@ void bind_drivers(nb::module_& m) {
       .def("download", &download, nb::arg("device"), nb::arg("to"), nb::arg("from_"), nb::arg("stream"),
            "To pageable memory; returns after the copy.")
       .def("launch", &launch, nb::arg("device"), nb::arg("stream"), nb::arg("name"), nb::arg("cost_ns").none(),
-           nb::arg("uses"), nb::arg("run"),
+           nb::arg("uses"), nb::arg("run"), nb::arg("indexed") = 0,
            "`uses` are (address, size, mode, space), the last two as numbers; `run` gets a list of LentBytes and "
-           "answers whether it worked.")
+           "answers whether it worked. The last `indexed` uses are handed over, and on no tape.")
       .def("host_func", &host_func, nb::arg("device"), nb::arg("stream"), nb::arg("run"),
            "`run` gets an empty list and answers whether it worked.");
   nb::class_<SimDriver, Driver>(m, "SimDriver", "Simulated devices. Work runs when it is due, never at its issue.")
@@ -336,6 +336,14 @@ void bind_drivers(nb::module_& m) {
       .def(
           "name_next_stream", [](TapedDriver&, std::string name) { TapedDriver::name_next_stream(std::move(name)); },
           nb::arg("name"), "What the tape calls the next stream that this thread makes.")
+      .def(
+          "uses_of_next_launch",
+          [](TapedDriver&, const nb::list& uses) {
+            std::vector<Use> given;
+            for (nb::handle row : uses) given.push_back(use_of(row));
+            TapedDriver::uses_of_next_launch(std::move(given));
+          },
+          nb::arg("uses"), "What the next launch of a graph by this thread touches besides what its nodes say.")
       .def("stream_number", nb::overload_cast<int, StreamHandle>(&TapedDriver::stream_number), nb::arg("device"),
            nb::arg("stream"), Open(), "The id that rows on this stream carry; 0 while nothing is attached.")
       .def(

@@ -113,12 +113,17 @@ struct MemoryInfo {
 };
 
 // A kernel whose code is a function of this process: what the simulated device runs. `run` gets one host pointer a use,
-// in order, good until it returns; anything but `ok` is the device's sticky fault.
+// in order, good until it returns; anything but `ok` is the device's sticky fault. The last `indexed` uses are memory
+// in which a node of a graph goes where indices in other memory say: it is handed over whole, and what is touched of it
+// each launch of the graph says (TapedDriver::uses_of_next_launch).
 struct Work {
   std::string name;
   std::optional<std::int64_t> cost_ns;  // on the device's clock; none: what the driver takes a kernel to cost
   std::vector<Use> uses;
   std::function<Status(std::span<void* const> views)> run;
+  std::size_t indexed = 0;
+  bool far = false;  // a copy: it reaches other devices' mappings without having been let in
+  std::span<const Use> told() const { return std::span(uses).first(uses.size() - indexed); }
 };
 struct WorkTimes {
   std::int64_t begin_ns = 0, end_ns = 0;
@@ -148,6 +153,7 @@ class Driver {
   virtual Result<FrameHandle> create(int device, std::uint64_t bytes) = 0;
   [[nodiscard]] virtual Status release(int device, FrameHandle frame) = 0;
   [[nodiscard]] virtual Status map(int device, Address address, std::uint64_t bytes, FrameHandle frame) = 0;
+  // The device may touch the mappings from now on, its own or a peer's. Copies reach a peer's without.
   [[nodiscard]] virtual Status set_access(int device, Address address, std::uint64_t bytes) = 0;
   [[nodiscard]] virtual Status unmap(int device, Address address, std::uint64_t bytes) = 0;
 

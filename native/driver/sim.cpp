@@ -163,7 +163,7 @@ Result<void*> SimDriver::host_pointer(Address address, std::uint64_t bytes) {
   const Lock lock(lock_);
   if (const Status s = enter_any(); s != Status::ok) return s;
   if (index_of(address) != 0) return Status::invalid_value;
-  const auto view = pinned_.view(address, bytes);
+  const auto view = pinned_.view({}, address, bytes);
   return view.status() == Status::illegal_address ? Result<void*>(Status::invalid_value) : view;
 }
 
@@ -209,7 +209,8 @@ Status SimDriver::set_access(int device, Address address, std::uint64_t bytes) {
   const Lock lock(lock_);
   if (const Status s = enter(device); s != Status::ok) return s;
   charge(costs_.set_access, bytes);
-  return devices_[device]->memory.set_access(address, bytes);
+  sim::Memory* memory = memory_at(address);
+  return memory == nullptr ? Status::invalid_value : memory->set_access(device, address, bytes);
 }
 
 Status SimDriver::unmap(int device, Address address, std::uint64_t bytes) {
@@ -238,7 +239,8 @@ sim::Memory* SimDriver::memory_at(Address address) {
 Status SimDriver::resolve(const sim::Item& item, std::vector<void*>& views) {
   for (const Use& use : item.work.uses) {
     sim::Memory* memory = memory_at(use.address);
-    const auto view = memory ? memory->view(use.address, use.size) : Result<void*>(Status::illegal_address);
+    const auto by = item.work.far ? std::optional<int>() : item.device;
+    const auto view = memory ? memory->view(by, use.address, use.size) : Result<void*>(Status::illegal_address);
     if (!view) return view.status();
     views.push_back(*view);
   }
@@ -309,7 +311,9 @@ bool SimDriver::watch(const std::shared_ptr<Watch>& watch) {
 
 std::shared_ptr<const Issued> SimDriver::told(std::uint64_t stream, const Work& work) const {
   if (!watched_.load(std::memory_order_relaxed)) return nullptr;
-  return std::make_shared<const Issued>(Issued{work.name, work.uses, stream, Upkeep::now(), Caller::place()});
+  const std::span<const Use> told = work.told();
+  return std::make_shared<const Issued>(
+      Issued{work.name, {told.begin(), told.end()}, stream, Upkeep::now(), Caller::place()});
 }
 
 template <class Tell>

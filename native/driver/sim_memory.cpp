@@ -167,7 +167,7 @@ Result<Address> Memory::malloc(std::uint64_t bytes) {
   const std::uint32_t slot = add_frame(physical);
   frames_[slot].mappings = 1;
   regions_.emplace(*address, Region{span, true});
-  mappings_.emplace(*address, Mapping{physical, slot, true, false});
+  mappings_.emplace(*address, Mapping{physical, slot, {}, false, true});
   ++segments_;
   return *address;
 }
@@ -294,16 +294,16 @@ Status Memory::map(Address address, std::uint64_t bytes, FrameHandle frame) {
   const auto region = region_of(address, bytes);
   if (region == regions_.end() || region->second.segment || mapped_in(address, bytes)) return Status::invalid_value;
   ++frames_[*slot].mappings;
-  mappings_.emplace(address, Mapping{bytes, *slot, false, false});
+  mappings_.emplace(address, Mapping{bytes, *slot, {}, false, false});
   return Status::ok;
 }
 
-Status Memory::set_access(Address address, std::uint64_t bytes) {
+Status Memory::set_access(int device, Address address, std::uint64_t bytes) {
   const auto region = region_of(address, bytes);
   if (bytes == 0 || region == regions_.end() || region->second.segment || !whole_mappings(address, bytes))
     return Status::invalid_value;
   for (auto m = mappings_.find(address); m != mappings_.end() && m->first < address + bytes; ++m)
-    m->second.accessible = true;
+    if (!m->second.lets_in(device)) m->second.open_to.push_back(device);
   return Status::ok;
 }
 
@@ -345,14 +345,19 @@ Status Memory::show(Address address, Mapping& mapping) {
   return Status::ok;
 }
 
-Result<void*> Memory::view(Address address, std::uint64_t bytes) {
+bool Memory::Mapping::lets_in(std::optional<int> device) const {
+  if (segment || !device) return segment || !open_to.empty();
+  return std::find(open_to.begin(), open_to.end(), *device) != open_to.end();
+}
+
+Result<void*> Memory::view(std::optional<int> device, Address address, std::uint64_t bytes) {
   auto mapping = mappings_.upper_bound(address);
   if (region_of(address, bytes) == regions_.end() || mapping == mappings_.begin()) return Status::illegal_address;
   --mapping;
   for (Address at = address; at < address + bytes; ++mapping) {
     const bool covers =
         mapping != mappings_.end() && mapping->first <= at && at < mapping->first + mapping->second.bytes;
-    if (!covers || !mapping->second.accessible) return Status::illegal_address;
+    if (!covers || !mapping->second.lets_in(device)) return Status::illegal_address;
     if (!mapping->second.shown)
       if (const Status s = show(mapping->first, mapping->second); s != Status::ok) return s;
     at = mapping->first + mapping->second.bytes;

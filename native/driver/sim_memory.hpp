@@ -88,12 +88,12 @@ class Memory {
   Result<FrameHandle> create(std::uint64_t bytes);
   Result<std::uint64_t> release(FrameHandle frame);  // the bytes it has
   Status map(Address address, std::uint64_t bytes, FrameHandle frame);
-  Status set_access(Address address, std::uint64_t bytes);
+  Status set_access(int device, Address address, std::uint64_t bytes);
   Status unmap(Address address, std::uint64_t bytes);
 
-  // The bytes on the host, contiguous; `illegal_address` where a byte is not mapped with access, `out_of_memory` where
-  // the host has no addresses left.
-  Result<void*> view(Address address, std::uint64_t bytes);
+  // The bytes on the host, contiguous, for work of that device (none: of whichever was let in); `illegal_address` where
+  // a byte is not mapped with access, `out_of_memory` where the host has no addresses left. Segments are open to all.
+  Result<void*> view(std::optional<int> device, Address address, std::uint64_t bytes);
   void settle();  // see Note [Stale views]
 
   std::uint64_t capacity() const { return capacity_; }
@@ -118,7 +118,9 @@ class Memory {
   struct Mapping {
     std::uint64_t bytes;
     std::uint32_t frame;
-    bool accessible, shown;
+    std::vector<int> open_to;  // devices
+    bool shown, segment;
+    bool lets_in(std::optional<int> device) const;
   };
   using Regions = std::map<Address, Region>;
   using Mappings = std::map<Address, Mapping>;

@@ -302,10 +302,12 @@ Status SimDriver::copy(int device, Address to, Address from, std::uint64_t bytes
                {.name = "copy",
                 .cost_ns = costs_.copy(way, bytes),
                 .uses = {use(from, bytes, Mode::read), use(to, bytes, Mode::write)},
-                .run = [bytes](std::span<void* const> views) {
-                  std::memmove(views[1], views[0], bytes);
-                  return Status::ok;
-                }});
+                .run =
+                    [bytes](std::span<void* const> views) {
+                      std::memmove(views[1], views[0], bytes);
+                      return Status::ok;
+                    },
+                .far = true});
 }
 
 Status SimDriver::upload(int device, Address to, const void* from, std::uint64_t bytes, StreamHandle stream) {

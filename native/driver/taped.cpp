@@ -287,7 +287,7 @@ Status TapedDriver::host_func(int device, StreamHandle stream, std::function<voi
 
 Status TapedDriver::launch(int device, StreamHandle stream, Work given) {
   if (recorder() == nullptr) return next_.launch(device, stream, std::move(given));
-  const std::vector<Use> uses = given.uses;
+  const std::vector<Use> uses(given.told().begin(), given.told().end());
   const std::string name = given.name;
   return work(Kind::launch, name, device, stream, uses, [&] { return next_.launch(device, stream, std::move(given)); });
 }

@@ -18,6 +18,7 @@
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
+#include <vector>
 
 #include "driver/capture_watch.hpp"
 #include "driver/port.hpp"
@@ -36,6 +37,8 @@ class TapedDriver final : public Driver {
   const std::atomic<Recorder*>& attached() const { return recorder_; }
   // What the tape calls the next stream that this thread makes.
   static void name_next_stream(std::string name);
+  // What the next launch of a graph by this thread touches of memory that its nodes go through by indices.
+  static void uses_of_next_launch(std::vector<Use> uses);
   // What rows call this device; none while nothing is attached, or where a recording has seen too many.
   std::optional<std::int16_t> device_number(int device);
   // The id that rows on this stream carry, for whoever writes rows of their own; 0 while nothing is attached.

@@ -2,7 +2,18 @@
 #include "driver/taped.hpp"
 #include "driver/taped_rows.hpp"
 
+#include <utility>
+#include <vector>
+
 namespace forebay {
+
+namespace {
+
+thread_local std::vector<Use> next_uses;
+
+}  // namespace
+
+void TapedDriver::uses_of_next_launch(std::vector<Use> uses) { next_uses = std::move(uses); }
 
 Status TapedDriver::capture_begin(int device, StreamHandle stream, CaptureMode mode) {
   if (stream == kPerThreadStream) (void)id_of(device, stream);  // it cannot be asked once it captures
@@ -57,13 +68,15 @@ Result<ExecutableHandle> TapedDriver::graph_instantiate(int device, GraphHandle 
 }
 
 Status TapedDriver::graph_launch(int device, ExecutableHandle executable, StreamHandle stream) {
+  const std::vector<Use> uses = std::exchange(next_uses, {});
   const auto before = [&](Row& row) {
     on_stream(row, device, stream);
     std::unique_lock hold(lock_);
     if (!executables_.contains(executable.value)) row.flags |= kIncomplete;
     hold.unlock();
     on_ref(row, executables_, executable.value);
-    row.known |= bit(Column::uses);  // none of its own: those of its nodes
+    row.uses = uses;  // beside those of its nodes
+    taped::set(row, Column::uses);
   };
   return row(
       Kind::graph_launch, "cuGraphLaunch", [&] { return next_.graph_launch(device, executable, stream); }, before,

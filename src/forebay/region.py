@@ -51,7 +51,7 @@ class region(ContextDecorator):
     """A stretch of the program that the contract, the doctor and the reports call by its name.
 
     `iteration` numbers the passes of a loop, from 0. Regions nest; the same object may be entered again but not inside itself.
-    Raises BadInput for a name that is no str and an iteration that is no number of 32 bits.
+    Raises BadInput for a name that is no str or blank and an iteration that is no number of 32 bits.
 
     >>> with region("decode", iteration=3):
     ...     pass
@@ -65,8 +65,10 @@ class region(ContextDecorator):
     __slots__ = ("_heard", "iteration", "name")
 
     def __init__(self, name: str, *, iteration: int | None = None) -> None:
-        if type(name) is not str or (iteration is not None and not _numbers_a_pass(iteration)):
-            raise BadInput(f"region {ascii(name)[:60]}, iteration {ascii(iteration)[:60]}: give a str and None or 0 to 2**32 - 1")
+        if type(name) is not str or not name.strip() or (iteration is not None and not _numbers_a_pass(iteration)):
+            raise BadInput(
+                f"region {ascii(name)[:60]}, iteration {ascii(iteration)[:60]}: give a name that shows, and None or 0 to 2**32 - 1"
+            )
         self.name, self.iteration = name, iteration
         self._heard: tuple[Sink, ...] = ()
 

@@ -10,6 +10,7 @@ import pytest
 
 from forebay.contract import RULES, check
 from forebay.demo import faults
+from forebay.demo.captured import CapturedEngine
 from forebay.demo.engine import Engine
 from forebay.demo.faults import DOCTOR, FAULTS
 from forebay.demo.server import Served, serve
@@ -47,8 +48,9 @@ def names_of(tape: Tape) -> list[str]:
     return [tape.sides.strings[index] for index in tape.columns["name"][tape.where(Kind.launch)]]
 
 
-def test_the_plain_demo_breaks_no_rule_and_has_no_needless_edge():
-    served, certain = judged(Engine)
+@pytest.mark.parametrize("engine", [Engine, CapturedEngine])
+def test_the_plain_demo_breaks_no_rule_and_has_no_needless_edge(engine):
+    served, certain = judged(engine)
     assert (served.wrong, certain) == ([], [])
 
 
@@ -89,7 +91,7 @@ def test_each_copy_of_a_prompt_and_of_a_steps_tokens_is_counted_on_the_legacy_st
 def test_a_lost_overlap_costs_throughput_on_every_seed(name):
     """Virtual time is exact: the work is the plain run's, so what is lost is overlap."""
     for seed in (1, 2):
-        plain, broken = (serve(seed, 12, engine=engine, schedule=FIFO) for engine in (Engine, FAULTS[name].engine))
+        plain, broken = (serve(seed, 12, engine=engine, schedule=FIFO) for engine in (CapturedEngine, FAULTS[name].engine))
         assert broken.tokens == plain.tokens
         assert 0.9 < broken.tokens_per_s / plain.tokens_per_s < 0.998
 

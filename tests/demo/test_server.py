@@ -5,6 +5,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
+from forebay.demo.captured import BUCKETS
 from forebay.demo.faults import CHECK, DOCTOR, FAULTS, noticed
 from forebay.demo.server import serve
 from forebay.runtime import recording
@@ -53,7 +54,7 @@ def test_its_tape_shows_every_pool_stream_launch_and_region():
         served = serve(2, requests=8)
     tape = recorded.tape
     peak, now = live_bytes(tape)
-    assert set(peak) == {"weights", "activations", "kv", "staging"}
+    assert set(peak) == {"weights", "activations", "kv", "staging", *(f"graph decode.{rows}" for rows in BUCKETS)}
     assert all(peak[name] >= figures["allocated"] for name, figures in served.pools.items())
     assert now["kv"] == 0, "every page was given back"
     assert {"copy", "compute", "sample"} <= {stream.name for stream in tape.sides.streams}

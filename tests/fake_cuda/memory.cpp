@@ -1,4 +1,5 @@
 // memory: what the fake says to segments, pinned memory, ranges, frames and mappings.
+#include <algorithm>
 #include <utility>
 
 #include "fake.hpp"
@@ -181,11 +182,14 @@ FAKE Code cuMemMap(cuda::Pointer address, std::size_t bytes, std::size_t offset,
 FAKE Code cuMemSetAccess(cuda::Pointer address, std::size_t bytes, const cuda::Access* access, std::size_t count) {
   if (const Code c = entered("cuMemSetAccess"); c != kOk) return c;
   const auto hold = locked();
-  if (count != 1 || access->rights != cuda::kReadWrite || access->location.type != cuda::kLocationDevice)
+  const bool of_devices = std::all_of(access, access + count, [](const cuda::Access& a) {
+    return a.rights == cuda::kReadWrite && a.location.type == cuda::kLocationDevice;
+  });
+  if (count == 0 || !of_devices || block_of(machine().ranges, address, bytes) == machine().ranges.end())
     return kInvalidValue;
-  const auto range = block_of(machine().ranges, address, bytes);
-  if (range == machine().ranges.end()) return kInvalidValue;
-  const Status status = machine().sim->set_access(range->second.device, address, bytes);
+  Status status = Status::ok;
+  for (std::size_t i = 0; i < count && status == Status::ok; ++i)
+    status = machine().sim->set_access(access[i].location.id, address, bytes);
   if (status == Status::ok)
     for (const Address at : whole_mappings(machine(), address, bytes)) machine().mappings[at].accessible = true;
   return code_of(status);

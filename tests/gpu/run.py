@@ -18,7 +18,8 @@ from xml.etree import ElementTree
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "build" / "gpu-site"
 CONFORMANCE = [f"tests/conformance/test_{suite}.py" for suite in ("driver", "captures", "capture_calls")]
-SUITES = [*CONFORMANCE, "tests/driver", "tests/driver_facts", "tests/runtime/test_cuda.py", "tests/gpu"]
+RUNTIME = [f"tests/runtime/test_{suite}.py" for suite in ("cuda", "cuda_captures", "borrow")]
+SUITES = [*CONFORMANCE, "tests/driver", "tests/driver_facts", *RUNTIME, "tests/gpu"]
 LIBCUDA = os.environ.get("FOREBAY_LIBCUDA", "libcuda.so.1")
 CAPTURED = {"capture_output": True, "text": True, "check": False}
 LIBRARIES = ["torch", "cupy", "cuda.core"]

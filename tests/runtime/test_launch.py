@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from forebay.errors import BadInput, DriverError
-from forebay.runtime import SimDevice
+from forebay.runtime import PagedPool, Pool, SimDevice
 
 
 def double(x, y):
@@ -121,6 +121,43 @@ def test_rows_of_an_array_are_cut_without_a_copy(device):
     cut = array[2:4]
     assert (cut.address - array.address, cut.nbytes, cut.shape) == (40, 40, (2, 5))
     assert (array[-1].address - array.address, array[-1].shape) == (140, (5,))
+
+
+def test_the_error_of_a_lost_device_names_the_kernel_what_it_raised_and_where(device):
+    def broken(x):
+        raise ArithmeticError("no carry:\nlost")
+
+    stream, pool = device.stream("s"), Pool(device, "p")
+    paged = PagedPool(device, "kv", "1MiB", page_bytes=4096, page_tokens=16)
+    sequence = paged.open(stream)
+    stream.launch(broken, writes=[pool.alloc(64, stream)], name="add")
+    line = broken.__code__.co_firstlineno + 1
+    told = f"kernel add raised ArithmeticError: no carry: lost at {__file__}:{line}: "
+    calls = (
+        stream.synchronize,
+        lambda: stream.launch(lambda: None),
+        lambda: device.malloc(64),
+        lambda: pool.alloc(2**20, stream),
+        lambda: sequence.grow(1, stream),
+        lambda: paged.open(stream),
+    )
+    for call in calls:
+        with pytest.raises(DriverError) as caught:
+            call()
+        assert str(caught.value).startswith(told)
+        assert str(caught.value).count("raised") == 1
+        assert "\n" not in str(caught.value)
+        assert isinstance(caught.value.__cause__, ArithmeticError)
+
+
+def test_a_long_exception_is_cut_and_a_host_function_is_called_one(device):
+    def broken():
+        raise ValueError("x" * 5000)
+
+    device.default_stream.host_func(broken)
+    with pytest.raises(DriverError, match=r"^a host function raised ValueError: xxx") as caught:
+        device.synchronize()
+    assert len(str(caught.value)) < 600
 
 
 UNDECLARED = {

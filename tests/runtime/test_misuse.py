@@ -12,9 +12,10 @@ import pytest
 
 from forebay import region
 from forebay.errors import BadInput
-from forebay.runtime import PagedPool, Pool, SimDevice, recording
+from forebay.runtime import GraphCache, PagedPool, PinnedPool, Pool, SimDevice, recording
 
 HUGE = 2**70
+POOLS, BLANK = (Pool, PinnedPool, PagedPool), ("", " ", "\t\n")
 
 
 class World:
@@ -31,10 +32,21 @@ class World:
         self.elsewhere = SimDevice("64MiB")
         self.foreign = Pool(self.elsewhere, "f").alloc(1000, self.elsewhere.stream("t"))
 
+    def sequence_of_one(self):
+        sequence = self.paged.open(self.stream)
+        sequence.grow(1, self.stream)
+        return sequence
+
     def frozen(self) -> np.ndarray:
         array = np.zeros(1000, "u1")
         array.setflags(write=False)
         return array
+
+
+def made(kind, device, name, **more):
+    return (
+        kind(device, name, "1MiB", page_bytes=4096, page_tokens=16, **more) if kind is PagedPool else kind(device, name, **more)
+    )
 
 
 def on_closed(world: World):
@@ -67,15 +79,31 @@ WRONG = {
     **{f"many {n!r}": lambda w, n=n: SimDevice.many(n) for n in (0, -1, 1.5, HUGE)},
     **{f"malloc {n!r}": lambda w, n=n: w.device.malloc(n) for n in (-1, 0, HUGE, "1MiB")},
     **{f"host_alloc {n!r}": lambda w, n=n: w.device.host_alloc(n) for n in (-1, 0, HUGE)},
-    **{f"limit {n!r}": lambda w, n=n: Pool(w.device, "x", limit=n) for n in (-1, HUGE, 1.5, "zz")},
+    **{f"limit {n!r}": lambda w, n=n: Pool(w.device, "x", limit=n) for n in (0, -1, HUGE, 1.5, "zz", "0B")},
     **{f"wait {n!r}": lambda w, n=n: Pool(w.device, "x", wait_limit=n) for n in (-1, float("inf"), float("nan"), 1e30, "1")},
     **{f"buckets {n!r}": lambda w, n=n: Pool(w.device, "x", buckets=[n]) for n in (HUGE, 0, -1, 1.5, "1MiB")},
     "index -1": lambda w: Pool(w.device, "x", index=-1),
     "pool name": lambda w: Pool(w.device, None),
+    **{f"{kind.__name__} called {n!r}": lambda w, kind=kind, n=n: made(kind, w.device, n) for kind in POOLS for n in BLANK},
+    **{
+        f"{kind.__name__} of {n!r}": lambda w, kind=kind, n=n: made(kind, n, "x")
+        for kind in POOLS
+        for n in (None, "gpu", 0, SimDevice)
+    },
+    **{
+        f"{kind.__name__} for {n!r}": lambda w, kind=kind, n=n: made(kind, w.device, "x", consumer=n)
+        for kind in POOLS
+        for n in BLANK
+    },
+    **{f"stream called {n!r}": lambda w, n=n: w.device.stream(n) for n in BLANK},
+    **{f"graph called {n!r}": lambda w, n=n: w.device.capture(w.stream, name=n) for n in BLANK},
+    **{f"region called {n!r}": lambda w, n=n: region(n) for n in BLANK},
+    **{f"graphs on {n!r}": lambda w, n=n: GraphCache(n, lambda size: None, [1]) for n in (None, "s", 1)},
+    **{f"capture on {n!r}": lambda w, n=n: w.device.capture(n) for n in (None, "s", 1)},
     "pages of nothing": lambda w: PagedPool(w.device, "x", -1, page_bytes=4096, page_tokens=16),
     "page bytes": lambda w: PagedPool(w.device, "x", "1MiB", page_bytes=HUGE, page_tokens=16),
     "page wait": lambda w: PagedPool(w.device, "x", "1MiB", page_bytes=4096, page_tokens=16, wait_limit=float("nan")),
-    "cap": lambda w: w.paged.cap(1.5),
+    **{f"cap {n!r}": lambda w, n=n: w.paged.cap(n) for n in (1.5, -1, 257)},  # of 256 pages
     "grow huge": lambda w: w.sequence.grow(HUGE, w.stream),
     "tokens -1": lambda w: w.paged.open(w.stream, [-1]),
     "tokens text": lambda w: w.paged.open(w.stream, ["x"]),
@@ -108,6 +136,12 @@ WRONG = {
     "memset foreign": lambda w: w.stream.memset(w.foreign, 1),
     **{f"shape {n!r}": lambda w, n=n: w.buffer.array("u1", n) for n in ((-5,), (-5, -5), 1.5, "12", (2**40, 2**40))},
     **{f"dtype {n!r}": lambda w, n=n: w.buffer.array(n, 1) for n in ("O", "zzz", "V0")},
+    **{
+        f"{t} at byte {n}": lambda w, t=t, n=n: w.buffer.array(t, 1, n) for t, n in (("f4", 2), ("i8", 4), ("c16", 12), ("u2", 1))
+    },
+    "misaligned field": lambda w: w.buffer.array(np.dtype([("a", "u1"), ("b", "f4")], align=True), 1, 2),
+    "misaligned page": lambda w: w.sequence_of_one().page(0, "f4", 1, 2),
+    "indexed outside a capture": lambda w: w.stream.launch(lambda x: None, indexed=[w.buffer]),
     "offset -1": lambda w: w.buffer.array("u1", 1, -1),
     "rows of a scalar": lambda w: w.buffer.array("u1", ())[0],
     "rows by name": lambda w: w.buffer.array("u1", 4)["x"],

@@ -126,11 +126,12 @@ def test_a_recording_to_a_file_is_the_same_tape(tmp_path):
     device = SimDevice("64MiB")
     path = tmp_path / "run.arrow"
     with recording(path) as run:
-        program(device)
+        kept = program(device)
         assert path.read_bytes()[:4] == b"\xff\xff\xff\xff"  # a stream, which opens after a kill
         mode = path.stat().st_mode
     tape = read(path)
     assert len(tape) == len(run.tape) == 12
+    assert len(kept) == 2
     assert tape.sees == run.tape.sees
     assert tape.provenance["complete"]
     assert path.read_bytes()[:6] == b"ARROW1"
@@ -145,12 +146,13 @@ def test_a_recording_that_cannot_be_closed_stays_the_stream_that_it_was(tmp_path
 
     path, run = tmp_path / "run.arrow", recording(tmp_path / "run.arrow")
     run.__enter__()
-    program(SimDevice("64MiB"))
+    kept = program(SimDevice("64MiB"))
     monkeypatch.setattr(os, "replace", full)
     with pytest.raises(BadInput, match="No space left on device"):
         run.__exit__(None, None, None)
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
     assert len(read(path)) == len(run.tape) == 12
+    assert len(kept) == 2
 
 
 def test_pools_are_on_the_tape_and_seen(tmp_path):

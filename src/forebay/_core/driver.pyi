@@ -309,9 +309,9 @@ class Driver:
     def download(self, device: int, to: object, from_: int, stream: int) -> None:
         """To pageable memory; returns after the copy."""
 
-    def launch(self, device: int, stream: int, name: str, cost_ns: int | None, uses: list, run: object) -> None:
+    def launch(self, device: int, stream: int, name: str, cost_ns: int | None, uses: list, run: object, indexed: int = 0) -> None:
         """
-        `uses` are (address, size, mode, space), the last two as numbers; `run` gets a list of LentBytes and answers whether it worked.
+        `uses` are (address, size, mode, space), the last two as numbers; `run` gets a list of LentBytes and answers whether it worked. The last `indexed` uses are handed over, and on no tape.
         """
 
     def host_func(self, device: int, stream: int, run: object) -> None:
@@ -367,6 +367,11 @@ class TapedDriver(Driver):
 
     def name_next_stream(self, name: str) -> None:
         """What the tape calls the next stream that this thread makes."""
+
+    def uses_of_next_launch(self, uses: list) -> None:
+        """
+        What the next launch of a graph by this thread touches besides what its nodes say.
+        """
 
     def stream_number(self, device: int, stream: int) -> int:
         """The id that rows on this stream carry; 0 while nothing is attached."""

@@ -11,6 +11,7 @@ import click
 import numpy as np
 
 from forebay.cli.progress import progress
+from forebay.demo.captured import BUCKETS, CapturedEngine
 from forebay.demo.engine import Engine
 from forebay.demo.faults import FAULTS, Fault, noticed
 from forebay.demo.server import WARM_UP, Served, serve
@@ -45,7 +46,7 @@ def command(out: Path, seed: int, requests: int, schedule: str | None, fault: st
     order = _schedule(schedule)
     out.mkdir(parents=True, exist_ok=True)
     run = partial(serve, requests=requests, schedule=order)
-    runs = _runs(range(seed, seed + SEEDS), tape, partial(run, engine=planted.engine if planted else Engine))
+    runs = _runs(range(seed, seed + SEEDS), tape, partial(run, engine=planted.engine if planted else CapturedEngine))
     if order is not None and order.held:
         _refuse_idle_holds(order.held, open_artifact(tape))
     first = runs[0]
@@ -60,6 +61,8 @@ def command(out: Path, seed: int, requests: int, schedule: str | None, fault: st
     click.echo(f"(after step {WARM_UP}).\n\npools of seed {first.seed} at their fullest")
     click.echo("\n".join(_pools(first)))
     click.echo(f"\ntape: {tape} (seed {first.seed}; open it with `forebay show {tape} --as text`)\n")
+    if planted is None:
+        click.echo(f"{_saved(first, run(first.seed, engine=Engine))}\n")
     lost = _throughputs(first, planted, run)
     click.echo("\n".join(_faults(lost)))
     _verdict(runs, planted, lost)
@@ -104,9 +107,18 @@ def _throughputs(first: Served, planted: Fault | None, run: Callable[..., Served
     if planted is not None and not planted.slows:
         return {}
     slow = [planted] if planted else [fault for fault in FAULTS.values() if fault.slows]
-    plain = run(first.seed, engine=Engine) if planted else first
+    plain = run(first.seed, engine=CapturedEngine) if planted else first
     broken = {fault.name: first if planted else run(first.seed, engine=fault.engine) for fault in slow}
     return {name: served.tokens_per_s / plain.tokens_per_s for name, served in broken.items()}
+
+
+def _saved(captured: Served, launched: Served) -> str:
+    """What it saves to replay a decode step as one graph: the same requests, by an engine that launches kernel by kernel."""
+    return (
+        f"a decode step is captured once for {', '.join(map(str, BUCKETS))} rows and replayed as one graph (seed {captured.seed}):\n"
+        f"  replayed          {round(captured.tokens_per_s):>8,} tokens/s   {duration(round(captured.decode_ns)):>9} of the host a step\n"
+        f"  launch by launch  {round(launched.tokens_per_s):>8,} tokens/s   {duration(round(launched.decode_ns)):>9} of the host a step"
+    )
 
 
 def _line(served: Served) -> str:
@@ -148,6 +160,8 @@ def _verdict(runs: Sequence[Served], planted: Fault | None, lost: Mapping[str, f
         signs = [f"tokens are right{_slower(lost[planted.name])} (seed {runs[0].seed})"]
     broken = f"with {planted.name} broken on purpose: " if planted else ""
     click.echo(f"\n{broken}{'; '.join(signs) or 'nothing was noticed'}")
+    if runs[0].refused is not None:
+        click.echo(runs[0].refused)
     if planted is not None and planted.races:
         click.echo("\n".join(_race_shown(planted, runs[0].seed)))
     click.get_current_context().exit(1)

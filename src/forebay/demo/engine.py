@@ -1,7 +1,8 @@
 """engine: the server's work as launches on three streams: prompts up and tokens down on `copy`, the transformer on `compute`, the
 choice of tokens on `sample`, joined by events. Weights, activations, pages and staging memory come from pools of their own.
 
-Which request runs when is scheduler.py's, what a launch computes kernels.py's. It never waits for the device.
+Which request runs when is scheduler.py's, what a launch computes kernels.py's, a decode step as one graph captured.py's. It never waits
+for the device.
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 PAGE_TOKENS = 16
 _ITEM = 8  # bytes of a number in fixed point
 _CELL = np.dtype(np.int32)  # of a page
+
+# Note [What a kernel of the demo takes]. Of a decode step, a few rows at a time, less than launching it costs the host in the guide's
+# table (5 to 10 us): such a step is bound by launches. The kernels of a prompt take the cost table's 10 us.
+KERNEL_NS = {"decode": 4_000}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,7 @@ class Engine:
         self.sample.wait(self.uploaded)
         self.pools = (self.weights, self.activations, self.kv, self.staging)
         self.shared_tokens = 0  # of prompts, found in pages that others wrote
+        self.refused: str | None = None  # what the runtime said of a step that cannot be captured
         self._sequences: dict[int, Sequence] = {}
 
     def prefill(self, running: Running) -> Issued:
@@ -94,10 +100,7 @@ class Engine:
 
     def decode(self, batch: Many[Running]) -> Issued:
         """Asks for one token more of each request; what it is fed is the token that was sampled last, known to the host or not."""
-        places = tuple(running.place for running in batch)
-        sequences = [self._sequences[running.request.number] for running in batch]
-        for sequence in sequences:
-            sequence.grow(1, self.compute)
+        places, sequences = self._grown(batch)
         x = self._rows(len(batch))
         cells = [self.last[running.slot : running.slot + 1] for running in batch]
         self._feed(partial(kernels.embed_last, places), [self.embedding, self.place, *cells], x)
@@ -118,6 +121,13 @@ class Engine:
     def finish(self, running: Running) -> None:
         """Gives the request's pages back, after whatever the device was asked to do with them."""
         self._sequences.pop(running.request.number).finish()
+
+    def _grown(self, batch: Many[Running]) -> tuple[tuple[int, ...], list[Sequence]]:
+        """Where the next token of each request stands, and its pages, with room for it."""
+        sequences = [self._sequences[running.request.number] for running in batch]
+        for sequence in sequences:
+            sequence.grow(1, self.compute)
+        return tuple(running.place for running in batch), sequences
 
     def _feed(self, embed: Callable[..., object], reads: Many[Array], x: Array) -> None:
         """Begins a step with the tokens that were sampled last, once they are there."""
@@ -143,13 +153,22 @@ class Engine:
         logits = self._rows(len(batch), self.shape.vocabulary)
         self._launch(f"{phase}.score", kernels.score, [x, self.embedding], [logits])
         x.buffer.free()
+        tokens = self._sample(logits, batch)
+        self._let_go(logits)
+        return self._handed_over(tokens, batch)
+
+    def _sample(self, logits: Array, batch: Many[Running]) -> Buffer:
+        """The next token of each request, on `sample`."""
         self.sample.wait(self.compute.record(self.scored))
         tokens = self.activations.alloc(len(batch) * _ITEM, self.sample)
         noises = tuple(17 * running.request.number + running.place for running in batch)
         cells = [self.last[running.slot : running.slot + 1] for running in batch]
         chosen = tokens.array(np.int64, len(batch))
         self.sample.launch(partial(kernels.sample, noises), [logits, self.noise], [chosen, *cells], name="sample")
-        self._let_go(logits)
+        return tokens
+
+    def _handed_over(self, tokens: Buffer, batch: Many[Running]) -> Issued:
+        """The tokens on their way to the host."""
         self.copy.wait(self.sample.record(self.sampled))
         staged = self.staging.alloc(len(batch) * _ITEM)
         self.copy.copy(staged, tokens)
@@ -159,7 +178,7 @@ class Engine:
         return Issued(tuple(batch), staged)
 
     def _launch(self, name: str, kernel: Callable[..., object], reads: Many[Array], writes: Many[Array]) -> None:
-        self.compute.launch(kernel, reads, writes, name=name)
+        self.compute.launch(kernel, reads, writes, name=name, cost_ns=KERNEL_NS.get(name.partition(".")[0]))
 
     def _tables(self, places: tuple[int, ...], sequences: Many[Sequence]) -> tuple[kernels.Rows, list[Array]]:
         """What attention reads: each sequence's pages up to the furthest of its rows, and which of them are whose."""

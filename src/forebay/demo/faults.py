@@ -13,7 +13,9 @@ from typing import Final
 
 import numpy as np
 
+from forebay.demo import capture_faults as capturing
 from forebay.demo import memory_faults as memory
+from forebay.demo.captured import CapturedEngine
 from forebay.demo.engine import Engine, Issued, Limits
 from forebay.demo.model import Weights
 from forebay.demo.scheduler import Running
@@ -22,7 +24,9 @@ from forebay.runtime import Array, SimDevice
 
 STEADY_STATE: Final = "the count of driver calls in the steady state"
 REFERENCE: Final = "tokens that differ from the reference's"
+REFUSAL: Final = "a refusal by the runtime, in its place"
 CHECK: Final = "`forebay check` of the tape"
+UNCLEAN, DIRTY, STALE = "capture-unclean", "dirty-capture", "stale-graph-pointer"
 DOCTOR: Final = "`forebay doctor` of the tape"
 
 
@@ -77,7 +81,7 @@ class _FreeWithoutLending(Engine):
         self.activations.free_address(logits.address)
 
 
-class _CopiesOnTheLegacyStream(Engine):
+class _CopiesOnTheLegacyStream(CapturedEngine):
     """Copies go to the legacy default stream: all other streams wait for each, and each waits for all. A step's tokens go down while
     nothing else runs, and a prompt goes up only when the step before it has ended.
     """
@@ -87,7 +91,7 @@ class _CopiesOnTheLegacyStream(Engine):
         self.copy = self.upload = device.default_stream
 
 
-class _PrefillAwaitsTokens(Engine):
+class _PrefillAwaitsTokens(CapturedEngine):
     """The host waits for the tokens of the step before it issues a prompt that has nothing to do with them."""
 
     def prefill(self, running: Running) -> Issued:
@@ -171,11 +175,52 @@ FAULTS: Final[dict[str, Fault]] = {
             memory.ConvertsOnAStreamOfItsOwn,
         ),
         Fault("memory-growth", None, "memory-growth", "the logits of every step kept", DOCTOR, memory.KeepsItsLogits),
+        Fault("capture-sync", UNCLEAN, DIRTY, "a captured step that waits for itself", REFUSAL, capturing.SyncsInside),
+        Fault(
+            "capture-outside-wait",
+            UNCLEAN,
+            DIRTY,
+            "a captured step that waits for an upload before it",
+            REFUSAL,
+            capturing.WaitsOutside,
+        ),
+        Fault(
+            "capture-other-thread",
+            UNCLEAN,
+            DIRTY,
+            "a loader that pins memory during a global capture",
+            REFUSAL,
+            capturing.PinsMeanwhile,
+        ),
+        Fault("capture-query", UNCLEAN, DIRTY, "a captured step that asks about its own event", REFUSAL, capturing.AsksInside),
+        Fault(
+            "capture-wrong-stream",
+            UNCLEAN,
+            DIRTY,
+            "a step issued beside the stream that captures",
+            REFUSAL,
+            capturing.CapturesNothing,
+        ),
+        Fault(
+            "capture-oom",
+            None,
+            "capacity-oom",
+            "a captured step that needs more than the card has",
+            REFUSAL,
+            capturing.AsksTooMuch,
+        ),
+        Fault(
+            "stale-graph-pointer", STALE, STALE, "a weight replaced under its captured step", REFUSAL, capturing.ReplacesAWeight
+        ),
     )
 }
 
 
 def noticed(served: Served) -> list[str]:
     """What a run itself shows to be wrong, in the words of `Fault.caught_by`."""
-    signs = ((REFERENCE, bool(served.wrong)), (STEADY_STATE, bool(served.steady_calls)))
+    signs = (
+        (REFERENCE, bool(served.wrong)),
+        (STEADY_STATE, bool(served.steady_calls)),
+        (REFUSAL, served.refused is not None),
+    )
     return [words for words, seen in signs if seen]

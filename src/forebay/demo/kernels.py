@@ -18,6 +18,11 @@ from forebay.demo.model import EXP, NOISE_ROWS, NORM_SCALE, SCORE_STEP
 
 Matrix = NDArray[Any]
 
+# Note [Inputs of a step]. A captured step has the same parameters at every replay, so what differs lies in memory: a row of `inputs` says
+# at which place of its request the row is (0: it is padding; a prompt is never empty, so a step begins at 1), which cell of the last
+# tokens it is fed, and which pages its request's tokens lie in.
+PLACE, SLOT, TABLE = 0, 1, 2
+
 _EXP = np.array(EXP, np.int64)
 
 
@@ -40,6 +45,34 @@ def embed_last(places: tuple[int, ...], embedding: Matrix, place: Matrix, *array
     """The same, of the tokens that were sampled last: one cell a row."""
     *cells, x = arrays
     embed(places, np.concatenate(cells), embedding, place, x)
+
+
+def embed_step(inputs: Matrix, embedding: Matrix, place: Matrix, last: Matrix, x: Matrix) -> None:
+    """x (rows, width) of a captured step: of the tokens in the cells of `last` that `inputs` names (Note [Inputs of a step])."""
+    live = _live(inputs)
+    embed(tuple(live[:, PLACE]), last[live[:, SLOT]], embedding, place, x[: len(live)])
+    x[len(live) :] = 0
+
+
+def project_step(layer: int, inputs: Matrix, x: Matrix, wq: Matrix, wk: Matrix, wv: Matrix, query: Matrix, pages: Matrix) -> None:
+    """`project` of a captured step, into the cells that its inputs name of all pages."""
+    live, tokens = _live(inputs), pages.shape[1]
+    cells = [pages[row[TABLE + row[PLACE] // tokens], row[PLACE] % tokens, layer] for row in live]
+    project(x[: len(live)], wq, wk, wv, query[: len(live)], *cells)
+
+
+def attend_step(layer: int, heads: int, inputs: Matrix, query: Matrix, mixed: Matrix, pages: Matrix) -> None:
+    """`attend` of a captured step, over the pages that its inputs name of all pages."""
+    live, tokens = _live(inputs), pages.shape[1]
+    tables = tuple(tuple(row[TABLE : TABLE + row[PLACE] // tokens + 1]) for row in live)
+    attend(Rows(tuple(live[:, PLACE]), tables), layer, heads, query, *pages, mixed)
+    mixed[len(live) :] = 0
+
+
+def _live(inputs: Matrix) -> Matrix:
+    """The rows of a step that are a request's; the others are padding, and nothing is computed of them."""
+    live: Matrix = inputs[inputs[:, PLACE] > 0]
+    return live
 
 
 def project(x: Matrix, wq: Matrix, wk: Matrix, wv: Matrix, query: Matrix, *cells: Matrix) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from forebay.demo.captured import CapturedEngine
 from forebay.demo.engine import PAGE_TOKENS, Engine, Issued, Limits
 from forebay.demo.model import END, seeded
 from forebay.demo.reference import generate
@@ -43,17 +44,20 @@ Progress = Callable[[int, int], object]
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """One seed's run. `tokens` and `expected` by request, `virtual_ns` on the device's clock, `steady_calls` driver memory calls
-    by name after the warm-up, `pools` each pool's gauges at its fullest, `shared_tokens` of prompts that were found in pages."""
+    """One seed's run. `tokens` and `expected` by request, `virtual_ns` on the device's clock, `decode_ns` of the host's to issue a decode
+    step (the mean), `steady_calls` driver memory calls by name after the warm-up, `pools` each pool's gauges at its fullest,
+    `shared_tokens` of prompts that were found in pages, `refused` what the runtime said of a step that cannot be captured."""
 
     seed: int
     tokens: Mapping[int, list[int]]
     expected: Mapping[int, list[int]]
     steps: int
     virtual_ns: int
+    decode_ns: float
     steady_calls: Figures
     pools: Mapping[str, Figures]
     shared_tokens: int
+    refused: str | None
 
     @property
     def wrong(self) -> list[int]:
@@ -75,7 +79,7 @@ def serve(
     seed: int,
     requests: int = 40,
     progress: Progress = lambda done, of: None,
-    engine: type[Engine] = Engine,
+    engine: type[Engine] = CapturedEngine,
     schedule: Schedule | None = None,
 ) -> Served:
     """Serves `requests` requests drawn from `seed` on a simulated device whose work runs in an order drawn from it too, or
@@ -99,9 +103,11 @@ def serve(
         expected={r.number: generate(weights, r.number, r.prompt, r.most) for r in traffic},
         steps=loop.steps,
         virtual_ns=device.clock_ns,
+        decode_ns=loop.decode_ns / max(loop.decodes, 1),
         steady_calls=loop.steady_calls(),
         pools=loop.fullest,
         shared_tokens=running.shared_tokens,
+        refused=running.refused,
     )
 
 
@@ -109,7 +115,7 @@ class _Loop:
     def __init__(self, engine: Engine, scheduler: Scheduler) -> None:
         self.engine, self.scheduler = engine, scheduler
         self.done = [engine.device.event(), engine.device.event()]  # of even and of odd steps
-        self.steps = 0
+        self.steps = self.decodes = self.decode_ns = 0
         self.tokens: dict[int, list[int]] = {}
         self.fullest: dict[str, dict[str, int]] = {}
         self._ahead: list[Issued] = []
@@ -148,8 +154,12 @@ class _Loop:
     def _decode(self, batch: list[Running]) -> list[Issued]:
         if not batch:
             return []
+        begun = self.engine.device.clock_ns
         with region("decode", iteration=self.steps):
-            return [self.engine.decode(batch)]
+            issued = self.engine.decode(batch)
+        self.decodes += 1
+        self.decode_ns += self.engine.device.clock_ns - begun
+        return [issued]
 
     def _prefill(self) -> list[Issued]:
         issued = []

@@ -16,7 +16,7 @@ from numpy.typing import DTypeLike
 from forebay.errors import BadInput
 from forebay.units import parse_size
 
-__all__ = ["MOST", "byte_count", "count", "label", "layout", "nanoseconds"]
+__all__ = ["MOST", "byte_count", "count", "label", "layout", "nanoseconds", "title"]
 
 MOST: Final = 2**63 - 1  # of bytes, nanoseconds and numbers: what every column and every driver holds
 _LONGEST_WAIT: Final = 10**9  # seconds: thirty years, and far below what overflows
@@ -57,6 +57,14 @@ def label(value: object, what: str) -> str:
     if isinstance(value, str) and (value.isascii() or not any("\ud800" <= c <= "\udfff" for c in value)):
         return value
     raise BadInput(f"{what}: {_shown(value)} is no text that can be written; give a str without lone surrogates")
+
+
+def title(value: object, what: str) -> str:
+    """The same for what a thing goes by in messages, reports and contracts: it must show. Raises BadInput for one that is blank."""
+    text = label(value, what)
+    if not text.strip():
+        raise BadInput(f"{what}: {_shown(text)} is blank; give it a name that a reader of a report can find again")
+    return text
 
 
 def layout(dtype: DTypeLike, shape: object) -> tuple[np.dtype[Any], tuple[int, ...], int]:

@@ -84,11 +84,16 @@ class Buffer:
     def array(self, dtype: DTypeLike, shape: int | Sequence[int], offset: int = 0) -> Array:
         """A C-contiguous array in the buffer, `offset` bytes from its begin, for launches and copies.
 
-        Raises BadInput where it does not fit, or the buffer was freed.
+        Raises BadInput where it does not fit, where its address is no multiple of what the dtype needs (a device faults on such a number),
+        or the buffer was freed.
         """
         kind, sides, nbytes = layout(dtype, shape)
         self._require_live()
         offset = count(offset, "offset")
+        if (self.address + offset) % kind.alignment:
+            raise BadInput(
+                f"array {kind} {sides} at byte {offset}: a number of {kind} begins at a multiple of {kind.alignment} bytes"
+            )
         if offset + nbytes > self.nbytes:
             raise BadInput(f"array {kind} {sides} at byte {offset} needs {offset + nbytes} bytes; the buffer has {self.nbytes}")
         return Array(self, self.address + offset, nbytes, kind, sides)

@@ -47,6 +47,7 @@ class Capture:
         self.streams = {stream.id: stream}
         self.nodes = 0
         self.baked: dict[Buffer, str] = {}  # and where it was first used
+        self.indexed: list[Array] = []  # memory that nodes go through by indices
         self.offender: str | None = None  # the first call that invalidated it
         self.stray: str | None = None  # the first work of this thread that went past it
         self.last: dict[int, str] = {}  # by stream id, the latest node
@@ -60,7 +61,7 @@ class Capture:
 
     def let_go(self) -> None:
         """It is over and its graph made or dropped: events that were recorded in it must not keep its memory."""
-        self._memory, self.baked = None, {}
+        self._memory, self.baked, self.indexed = None, {}, []
 
     def node(self, stream: Stream, what: str, arrays: Sequence[Array]) -> None:
         """Work is about to be issued into a stream that takes part."""

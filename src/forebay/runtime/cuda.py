@@ -15,17 +15,19 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from forebay._core.cuda import CudaDriver, capsule, issue
-from forebay._core.driver import MemoryInfo
+from forebay._core.driver import MemoryInfo, Status
 from forebay._core.pool import Domain, Lifetime
-from forebay.errors import BadInput
-from forebay.runtime.arguments import count, label
+from forebay.errors import BadInput, DriverError
+from forebay.runtime.arguments import count, label, title
+from forebay.runtime.borrow import Held, borrowed, join
 from forebay.runtime.buffer import Array, Buffer
 from forebay.runtime.device import Device, Machine
 from forebay.runtime.recorder import tape_shared_when_recording
-from forebay.runtime.stream import LEGACY, Event, Stream, arrays_of, name_of, require_callable, uses_of
+from forebay.runtime.stream import LEGACY, ForeignStream, Stream, arrays_of, name_of, require_callable, uses_of
 
 __all__ = ["CudaDevice", "CudaStream"]
 
+_PER_THREAD: Final = 2  # the handle of the calling thread's default stream
 _LIBRARY: Final = "libcuda.so.1"
 _DLPACK_CUDA: Final = 2
 _DLPACK_CODES: Final = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}  # by NumPy's letters of kinds
@@ -40,11 +42,12 @@ class CudaStream(Stream):
         reads: Sequence[Array | Buffer] = (),
         writes: Sequence[Array | Buffer] = (),
         *,
+        indexed: Sequence[Array | Buffer] = (),
         name: str | None = None,
         cost_ns: int | None = None,
     ) -> None:
-        """Calls `kernel` now, with one array an argument: of `reads`, then of `writes`. It issues work on this stream's `handle`, that
-        reads and writes no more than they are, and makes no other work wait for it by other streams or events than the runtime's.
+        """Calls `kernel` now, with one array an argument: of `reads`, of `writes`, of `indexed`. It issues work on this stream's `handle`,
+        that reads and writes no more than they are, and makes no other work wait for it by other streams or events than the runtime's.
 
         What it raises is raised from here. `cost_ns` is a simulated device's: BadInput.
         """
@@ -53,6 +56,7 @@ class CudaStream(Stream):
         if cost_ns is not None:
             raise BadInput(f"kernel {name}: cost_ns is for simulated devices; a real one takes the time that it takes")
         arrays, uses = uses_of(arrays_of(reads), arrays_of(writes))
+        arrays += self._indexed(indexed, name)
         self._use(f"kernel {name}", arrays)
         with self.device.call() as driver:
             issue(driver, self.device.index, self.handle, name, uses, lambda: kernel(*arrays))
@@ -85,6 +89,8 @@ class CudaDevice(Device):
 
     def _enter(self, machine: _CudaMachine, index: int) -> None:
         self.cuda, self.cuda_library = machine.cuda, machine.library
+        self._foreign: weakref.WeakValueDictionary[int, CudaStream] = weakref.WeakValueDictionary()
+        self.held: list[Held] = []  # what was borrowed and given back
         self._join(machine, index, Domain(machine.driver, index))
 
     def adopt(self, handle: int, name: str = "adopted") -> CudaStream:
@@ -94,7 +100,48 @@ class CudaDevice(Device):
         handle = count(handle, "stream handle")
         with self.call():
             self.cuda.adopt_stream(self.index, handle)
-        return _Adopted(self, label(name, "stream name"), handle, owned=False)
+        return _Adopted(self, title(name, "stream name"), handle, owned=False)
+
+    def stream_of(self, given: Stream | ForeignStream, what: str) -> Stream:
+        """Another library's stream is adopted. While it captures it is refused: memory that it got would be the graph's, which nobody
+        here would know.
+        """
+        if isinstance(given, Stream) or not hasattr(given, "__cuda_stream__"):
+            return super().stream_of(given, what)
+        version, handle = given.__cuda_stream__()
+        if version != 0:
+            raise BadInput(
+                f"{what}: {type(given).__name__} speaks version {version} of __cuda_stream__; version 0 is what is known here"
+            )
+        return self.foreign(handle, what, type(given).__name__)
+
+    def foreign(self, handle: int, what: str, name: str) -> Stream:
+        """The same by the CUstream. It is asked each time: a number comes back for another stream."""
+        handle = count(handle, "stream handle")
+        if handle <= LEGACY:
+            return self.default_stream
+        try:
+            known = self._foreign.get(self.cuda.adopt_stream(self.index, handle))
+            captures = handle > _PER_THREAD and self.driver.stream_capturing(self.index, handle)
+        except DriverError as error:
+            if error.status != Status.capture_unsupported:
+                raise
+            known, captures = None, True
+        if captures and (known is None or known.capture is None):
+            raise BadInput(
+                f"{what}: stream {handle:#x} of {name} captures a graph; take memory before the capture and keep it that long"
+            )
+        if known is None:
+            known = self.adopt(handle, name)
+            self._foreign[known.id] = known
+        return known
+
+    def borrow(self, source: object, stream: Stream | ForeignStream) -> Array:
+        """Memory of another library as an array of ours, for work on `stream`, which comes after what the library did with it: through
+        DLPack, else `__cuda_array_interface__`. What it says of a stream is heeded. The library's object is held until the array's buffer
+        is freed and all that used it here has run. Raises BadInput for what lies elsewhere, is not C-contiguous or has no such type.
+        """
+        return borrowed(self, source, self.stream_of(stream, "borrow"))
 
     def memory(self) -> MemoryInfo:
         """What the device has, and has free for anybody, in bytes."""
@@ -136,14 +183,14 @@ class CudaDevice(Device):
         consumer = self.adopt(handle, "DLPack consumer")
         for stream in _users(buffer):
             if stream.id != consumer.id:
-                _join(consumer, stream)
+                join(consumer, stream)
         buffer.streams.setdefault(consumer.id, consumer)
 
     def _last_of(self, buffer: Buffer) -> Stream | None:
         """A stream that comes after all uses of the buffer, if it has any."""
         users = _users(buffer)
         for stream in users[:-1]:
-            _join(users[-1], stream)
+            join(users[-1], stream)
         return users[-1] if users else None
 
 
@@ -193,9 +240,3 @@ def _users(buffer: Buffer) -> list[Stream]:
     if buffer.home is not None:
         streams = {buffer.home.id: buffer.home} | streams
     return list(streams.values())
-
-
-def _join(later: Stream, earlier: Stream) -> None:
-    event: Event = earlier.record()
-    later.wait(event)
-    event.close()

@@ -13,17 +13,17 @@ from forebay._core.driver import Account, Driver, FaultyDriver, PoolRows, SimDri
 from forebay._core.pool import Domain
 from forebay.capture_law import INVALIDATING
 from forebay.errors import BadInput, DriverError
-from forebay.runtime.arguments import byte_count, label
+from forebay.runtime.arguments import byte_count, label, title
 from forebay.runtime.arguments import count as _count
 from forebay.runtime.buffer import Array, Buffer
 from forebay.runtime.capturing import Capture, forbid_device, forbid_unsafe
 from forebay.runtime.graph import capture
 from forebay.runtime.recorder import tape_when_recording
 from forebay.runtime.schedule import Schedule
-from forebay.runtime.stream import LEGACY, Event, Failure, Stream
+from forebay.runtime.stream import LEGACY, Event, Failure, ForeignStream, Stream
 from forebay.tape.events import Mode, Space
 
-__all__ = ["Device", "Machine", "SimDevice"]
+__all__ = ["Device", "Machine", "SimDevice", "require_device"]
 
 _MOST_DEVICES, _LONGEST_NS = 256, 2**62  # addresses of one machine; a clock that cannot wrap
 _PER_THREAD = 2  # the handle that every device has besides the legacy stream's (native/driver/port.hpp)
@@ -50,13 +50,15 @@ class Device:
         """
         if kind not in ("blocking", "nonblocking"):
             raise BadInput(f"stream kind {kind!r}: there are blocking and nonblocking")
-        name, priority = label(name, "stream name"), _count(priority, "priority", -(2**31), 2**31 - 1)
+        name, priority = title(name, "stream name"), _count(priority, "priority", -(2**31), 2**31 - 1)
         self.machine.taped.name_next_stream(name)
         with self.call() as driver:
             handle = driver.stream_create(self.index, StreamKind[kind], priority)
         return self.stream_type(self, name, handle, owned=True, joins_legacy=kind == "blocking")
 
-    def capture(self, stream: Stream, *, name: str | None = None, reserve: int | str = 0, mode: str = "thread_local") -> capture:
+    def capture(
+        self, stream: Stream | ForeignStream, *, name: str | None = None, reserve: int | str = 0, mode: str = "thread_local"
+    ) -> capture:
         """What is issued to `stream` inside the block, and to streams that wait there for its events, is recorded and does not run:
         `with device.capture(stream) as graph: ...`, then `graph.replay(stream)`.
 
@@ -65,11 +67,20 @@ class Device:
         "thread_local": this one's, "relaxed": few). `name` is the graph's; the stream's where none is given. What would break the
         capture is refused in its place: BadInput. The end raises BadInput for an empty graph, DriverError for one that broke.
         """
-        return capture(self, stream, name, reserve, mode)
+        return capture(self, self.stream_of(stream, "Device.capture"), name, reserve, mode)
 
     def thread_stream(self) -> Stream:
         """The calling thread's own default stream: a blocking one."""
         return self.stream_type(self, "per-thread", _PER_THREAD, owned=False)
+
+    def stream_of(self, given: Stream | ForeignStream, what: str) -> Stream:
+        """The stream that is meant: one of the runtime, or on a CUDA device another library's, by its `__cuda_stream__`.
+
+        Raises BadInput where it is neither; `what` begins the message.
+        """
+        if isinstance(given, Stream):
+            return given
+        raise BadInput(f"{what}: {type(given).__name__} is no stream of this device; make one with `Device.stream`")
 
     def event(self) -> Event:
         """A new event, never recorded."""
@@ -256,14 +267,28 @@ class _Call:
         return self.driver
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, DriverError) and error.status == Status.launch_failed:
-            cause = self.failure.error
-            if cause is not None and not isinstance(cause, Exception):
-                raise cause  # an interrupt that fell into a kernel is still an interrupt
-            error.__cause__ = cause
+        if isinstance(error, DriverError):
+            explain(error, self.failure)
         if isinstance(error, DriverError) and error.status in INVALIDATING:
             for capture in self.captures:
                 capture.offended(error)
+
+
+def explain(error: DriverError, failure: Failure) -> None:
+    """Says in the error of a call that met a kernel's fault which exception made it. Raises an interrupt that fell into the kernel."""
+    cause = failure.error if error.status == Status.launch_failed else None
+    if cause is not None and not isinstance(cause, Exception):
+        raise cause
+    if cause is not None and error.__cause__ is None:
+        error.__cause__ = cause
+        error.args = (f"{failure.told()}: {error}",)
+
+
+def require_device(device: object, what: str) -> Device:
+    """`device`, where it is one. Raises BadInput."""
+    if not isinstance(device, Device):
+        raise BadInput(f"{what}: {type(device).__name__} is no device; make a SimDevice or a CudaDevice")
+    return device
 
 
 class _DeviceCall(_Call):

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar
 from forebay import capture_law as law
 from forebay._core.driver import CaptureMode
 from forebay.errors import BadInput, DriverError
-from forebay.runtime.arguments import byte_count, count, label
+from forebay.runtime.arguments import byte_count, count, title
 from forebay.runtime.capturing import Capture, forbid_replay, forbid_unsafe
 from forebay.runtime.graph_memory import GraphMemory
 from forebay.runtime.place import program_line
-from forebay.runtime.stream import Stream
+from forebay.runtime.stream import ForeignStream, Stream, arrays_of, uses_of
 
 if TYPE_CHECKING:
-    from forebay.runtime.buffer import Buffer
+    from forebay.runtime.buffer import Array, Buffer
     from forebay.runtime.device import Device
 
 __all__ = ["Graph", "GraphCache", "capture"]
@@ -43,21 +43,27 @@ class Graph:
         self._memory: GraphMemory | None = memory
         self._executable: int | None = None
         self._baked: dict[Buffer, str] = {}
+        self._indexed: list[Array] = []
 
     @property
     def reserved(self) -> int:
         """Bytes of device memory that the graph holds for itself."""
         return 0 if self._memory is None else self._memory.reserved
 
-    def replay(self, stream: Stream) -> None:
+    def replay(
+        self, stream: Stream | ForeignStream, reads: Sequence[Array | Buffer] = (), writes: Sequence[Array | Buffer] = ()
+    ) -> None:
         """Issues all of it to `stream`, after what that was given and after earlier replays. Costs the host about one launch.
 
-        Raises BadInput where memory that the capture saw was given back since, naming the block, its free and the capture; DriverError.
+        Of memory that its kernels go through by indices (`Stream.launch`, indexed) `reads` and `writes` say what this replay touches.
+        Raises BadInput where memory that the capture saw was given back since, naming the block, its free and the capture, and where what
+        is touched by index is not said, or lies elsewhere; DriverError.
         """
         if self._executable is None or self._memory is None:
             state = "was closed" if self._memory is None else "is still being captured"
             raise BadInput(f"{self!r} {state}: replay between the end of its capture and `close`")
-        if not isinstance(stream, Stream) or stream.device is not self.device:
+        stream = self.device.stream_of(stream, repr(self))
+        if stream.device is not self.device:
             raise BadInput(f"{self!r} is of device {self.device.index}, {stream!r} is not a stream of it")
         stream.require_open()
         if self.device.machine.captures:
@@ -65,9 +71,13 @@ class Graph:
         for buffer, used_at in self._baked.items():
             if buffer.freed:
                 raise self._stale(buffer, used_at)
-        for buffer in self._baked:
+        arrays, uses = uses_of(arrays_of(reads), arrays_of(writes))
+        self._require_said(arrays)
+        for buffer in (*self._baked, *(array.buffer for array in arrays)):
             buffer.streams.setdefault(stream.id, stream)
         self._memory.replayed(stream)
+        if uses:
+            self.device.machine.taped.uses_of_next_launch(uses)
         with self.device.call() as driver:
             driver.graph_launch(self.device.index, self._executable, stream.handle)
 
@@ -80,6 +90,18 @@ class Graph:
         self._baked = {}
         _give_back(self.device, memory, executable)
 
+    def _require_said(self, arrays: Sequence[Array]) -> None:
+        if self._indexed and not arrays:
+            raise BadInput(f"{self!r} goes through memory by index: say in reads and writes what this replay touches of it")
+        for array in arrays:
+            if not any(
+                i.address <= array.address and array.address + array.nbytes <= i.address + i.nbytes for i in self._indexed
+            ):
+                raise BadInput(
+                    f"{self!r}: no kernel of it goes by index through the {array.nbytes} bytes at {array.address:#x}; give the memory "
+                    f"to its launch as indexed, or leave it out here"
+                )
+
     def _stale(self, buffer: Buffer, used_at: str) -> BadInput:
         return BadInput(
             f"{self!r} cannot be replayed: {buffer!r}, which its work uses at {used_at}, was given back at {buffer.freed_at}, and its "
@@ -88,7 +110,7 @@ class Graph:
 
     def _captured(self, executable: int, capture: Capture) -> None:
         memory = self._memory
-        self._executable, self.nodes = executable, capture.nodes
+        self._executable, self.nodes, self._indexed = executable, capture.nodes, capture.indexed
         self._baked = {buffer: line for buffer, line in capture.baked.items() if memory is None or not memory.holds(buffer)}
 
     def __del__(self) -> None:
@@ -119,7 +141,7 @@ class capture:
         if mode not in _MODES:
             raise BadInput(f"capture mode {mode!r}: there are {', '.join(_MODES)}")
         self.device, self.stream, self.mode = device, stream, mode
-        self.name = label(stream.name if name is None else name, "graph name")
+        self.name = title(stream.name if name is None else name, "graph name")
         self.reserve = byte_count(reserve, f"graph {self.name}: reserve")
 
     def __enter__(self) -> Graph:
@@ -246,7 +268,9 @@ class GraphCache(Generic[Step]):
         reserve: int | str = 0,
         mode: str = "thread_local",
     ) -> None:
-        self.stream, self.name = stream, label(stream.name if name is None else name, "graph name")
+        if not isinstance(stream, Stream):
+            raise BadInput(f"graphs: {type(stream).__name__} is no stream; give the one that captures and replays the step")
+        self.stream, self.name = stream, title(stream.name if name is None else name, "graph name")
         self.buckets = tuple(sorted({count(b, f"graphs of {self.name}: bucket", 1) for b in buckets}))
         if not self.buckets:
             raise BadInput(f"graphs of {self.name}: no bucket; give the sizes that a step is padded to")
@@ -276,10 +300,18 @@ class GraphCache(Generic[Step]):
         self._graphs.move_to_end(bucket)
         return self._graphs[bucket][1]
 
-    def replay(self, size: int, stream: Stream | None = None) -> Step:
-        """Replays the graph for `size` on `stream`, or where it was captured, and answers as `prepare`."""
+    def replay(
+        self,
+        size: int,
+        stream: Stream | None = None,
+        reads: Sequence[Array | Buffer] = (),
+        writes: Sequence[Array | Buffer] = (),
+    ) -> Step:
+        """Replays the graph for `size` on `stream`, or where it was captured, and answers as `prepare`; `reads` and `writes` are
+        Graph.replay's.
+        """
         step = self.prepare(size)
-        self._graphs[self.bucket(size)][0].replay(self.stream if stream is None else stream)
+        self._graphs[self.bucket(size)][0].replay(self.stream if stream is None else stream, reads, writes)
         return step
 
     @property

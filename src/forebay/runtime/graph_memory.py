@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["GraphMemory"]
 
 _ROUND: Final = 512
-_SMALLEST: Final = 2 * 2**20  # bytes of one growth
+_SMALLEST: Final = 2**20  # bytes of one growth: the pool takes 2 MiB from the driver for it, and 20 MiB for more than that
 _numbers = itertools.count(1 << 17)  # apart from the pools' that programs make
 
 
@@ -70,8 +70,8 @@ class GraphMemory:
 
     @property
     def reserved(self) -> int:
-        """Bytes that the graph holds."""
-        return sum(self._growths.values())
+        """Bytes that the graph holds, as the driver counts."""
+        return self._native.gauges().reserved if self._growths else 0
 
     def holds(self, buffer: Buffer) -> bool:
         """Whether the buffer's bytes are of this memory."""

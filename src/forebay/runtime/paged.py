@@ -6,7 +6,9 @@ A sequence remembers the streams that used it; its end is ordered after them all
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from collections.abc import Sequence as Many
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -16,18 +18,20 @@ from forebay._core.paged import PagedPool as NativePagedPool
 from forebay._core.paged import Sequence as NativeSequence
 from forebay._core.pool import Gauges
 from forebay._core.tape import Sink
-from forebay.errors import BadInput, ForebayError
-from forebay.runtime.arguments import byte_count, count, label, nanoseconds
+from forebay.errors import BadInput, DriverError, ForebayError
+from forebay.runtime.arguments import byte_count, count, nanoseconds, title
 from forebay.runtime.buffer import Array, Buffer
 from forebay.runtime.debug import Misuses, Report, pages_of, quarantine_of
-from forebay.runtime.device import Device
-from forebay.runtime.stream import Stream
+from forebay.runtime.device import Device, explain, require_device
+from forebay.runtime.stream import ForeignStream, Stream
 from forebay.tape.events import Space
 from forebay.units import size
 
 __all__ = ["PagedPool", "Sequence"]
 
 _MOST_TOKENS = 2**32 - 1
+
+Answer = TypeVar("Answer")
 
 _numbers = itertools.count(1 << 16)  # apart from the segment pools'
 
@@ -57,7 +61,10 @@ class PagedPool:
         tape: Sink | None = None,
         index: int | None = None,
     ) -> None:
-        self.device, self.name, self.consumer = device, label(name, "pool name"), consumer
+        self.name, self.consumer = title(name, "pool name"), consumer
+        self.device = require_device(device, f"pool {name}")
+        if consumer is not None:
+            title(consumer, f"pool {name}: consumer")
         self.page_bytes = count(page_bytes, f"pool {name}: page_bytes", 1)
         self.page_tokens = count(page_tokens, f"pool {name}: page_tokens", 1, _MOST_TOKENS)
         self.pages = _pages(name, byte_count(limit, f"pool {name}: limit"), self.page_bytes, self.page_tokens)
@@ -78,23 +85,29 @@ class PagedPool:
             self._misuses = Misuses(self._native, name, pages_of(self._native))
             self._misuses.at_the_end_of(self)
 
-    def open(self, stream: Stream, tokens: Tokens = ()) -> Sequence:
+    def storage(self) -> Buffer:
+        """All pages, one after another, for kernels of a graph that go through them by tables (`Stream.launch`, indexed). Whoever holds it
+        holds the pool.
+        """
+        return Buffer(self.device, self._native.address(0), self.pages * self.page_bytes, lambda _: self)
+
+    def open(self, stream: Stream | ForeignStream, tokens: Tokens = ()) -> Sequence:
         """A sequence whose first pages are those that hold the first of `tokens` already, as far as `stream` may read them.
 
         Only whole pages are found; `written` says how many tokens that are. They need not be computed again.
         """
         self._raise_new()
-        return Sequence(self, self._native.open(_tokens(self.name, tokens), self._user(stream, "open")))
+        return Sequence(self, self._met(self._native.open, _tokens(self.name, tokens), self._user(stream, "open")))
 
-    def available(self, stream: Stream) -> int:
+    def available(self, stream: Stream | ForeignStream) -> int:
         """Pages that work on `stream` can have without a wait. Asks the other streams how far they got."""
         return self._native.available(self._id(stream))
 
     def cap(self, pages: int) -> None:
-        """From now on at most `pages` pages live at once. Raises BadInput for a negative number."""
-        self._native.limit(min(count(pages, f"pool {self.name}: cap"), self.pages))
+        """From now on at most `pages` pages live at once. Raises BadInput for a negative number, and for more than the pool has."""
+        self._native.limit(count(pages, f"pool {self.name}: cap", most=self.pages))
 
-    def gauges(self, stream: Stream | None = None) -> Gauges:
+    def gauges(self, stream: Stream | ForeignStream | None = None) -> Gauges:
         """The figures now (forebay.gauges), in bytes of whole pages: a table needs no two of them side by side."""
         return self._native.gauges() if stream is None else self._native.gauges(self._id(stream))
 
@@ -130,18 +143,28 @@ class PagedPool:
         if self._misuses is not None:
             self._misuses.raise_new()
 
-    def _id(self, stream: Stream) -> int:
-        if not isinstance(stream, Stream):
-            raise BadInput(f"pool {self.name}: {type(stream).__name__} is no stream; give the one whose work uses the pages")
+    def _met(self, call: Callable[..., Answer], *arguments: object) -> Answer:
+        """The native call; an error of it says which kernel lost the device, where one did."""
+        try:
+            return call(*arguments)
+        except DriverError as error:
+            explain(error, self.device.failure)
+            raise
+
+    def _id(self, stream: Stream | ForeignStream) -> int:
+        return self._known(stream).id
+
+    def _known(self, stream: Stream | ForeignStream) -> Stream:
+        stream = self.device.stream_of(stream, f"pool {self.name}")
         if stream.device is not self.device:
             raise BadInput(f"pool {self.name} is on device {self.device.index}, {stream!r} is not; use a pool of its own device")
-        return stream.id
+        return stream
 
-    def _user(self, stream: Stream, what: str) -> int:
-        number = self._id(stream)
+    def _user(self, stream: Stream | ForeignStream, what: str) -> int:
+        stream = self._known(stream)
         if stream.capture is not None:
             raise stream.capture.refusal(f"pool {self.name}: {what} on {stream!r}", law.POOLED)
-        return number
+        return stream.id
 
     def __repr__(self) -> str:
         return (
@@ -171,7 +194,7 @@ class Sequence:
         """Tokens that were found written, or committed."""
         return self._live().written
 
-    def grow(self, tokens: int, stream: Stream) -> None:
+    def grow(self, tokens: int, stream: Stream | ForeignStream) -> None:
         """Room for `tokens` more, usable on `stream`. A last page that others hold too is copied there first.
 
         Raises PoolExhausted with figures and verdict, Pending, DriverError; the sequence is then as it was. BadInput for a
@@ -179,9 +202,9 @@ class Sequence:
         """
         tokens = count(tokens, f"pool {self.pool.name}: grow", most=_MOST_TOKENS)
         self.pool._raise_new()
-        self._live().grow(tokens, self.pool._user(stream, "grow"))
+        self.pool._met(self._live().grow, tokens, self.pool._user(stream, "grow"))
 
-    def commit(self, tokens: Tokens, stream: Stream) -> None:
+    def commit(self, tokens: Tokens, stream: Stream | ForeignStream) -> None:
         """The next tokens of its room, by work that `stream` has been given: pages that this fills can be found from now on.
 
         Raises BadInput where there is less room.
@@ -190,9 +213,9 @@ class Sequence:
             room = self.room - self.written
             raise BadInput(f"pool {self.pool.name}: commit of {len(tokens)} tokens into room for {room}; grow the sequence first")
 
-    def fork(self, stream: Stream) -> Sequence:
+    def fork(self, stream: Stream | ForeignStream) -> Sequence:
         """The same tokens once more, on the same pages, for work on `stream`. Raises BadInput while some room is not committed."""
-        twin = self.pool._native.fork(self._live(), self.pool._user(stream, "fork"))
+        twin = self.pool._met(self.pool._native.fork, self._live(), self.pool._user(stream, "fork"))
         if twin is None:
             missing = self.room - self.written
             raise BadInput(f"pool {self.pool.name}: {missing} tokens of the sequence are not written; commit them before a fork")

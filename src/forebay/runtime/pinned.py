@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from forebay._core.pool import Gauges
-from forebay.runtime.arguments import label
+from forebay.runtime.arguments import title
 from forebay.runtime.buffer import Buffer
 from forebay.runtime.debug import Report
-from forebay.runtime.device import Device
+from forebay.runtime.device import Device, require_device
 from forebay.runtime.pool import Pool
 from forebay.tape.events import Space
 
@@ -44,7 +44,8 @@ class PinnedPool:
         wait_limit: float = 10.0,
         debug: bool | int | str = False,
     ) -> None:
-        self.device, self.name, self.consumer = device, label(name, "pool name"), consumer
+        self.name, self.consumer = title(name, "pool name"), consumer
+        self.device = require_device(device, f"pool {name}")
         self._host = device.stream(f"{name} (host)", kind="nonblocking")
         self._blocks = _PinnedBlocks(device, name, limit, buckets, consumer, wait_limit=wait_limit, debug=debug)
         self.free_address, self.lend_address = self._blocks.free_address, self._blocks.lend_address

@@ -15,11 +15,11 @@ from forebay._core.pool import Pool as NativePool
 from forebay._core.tape import Sink
 from forebay.errors import BadInput, DriverError, ForebayError, Pending, PoolExhausted
 from forebay.gauges import GAUGES
-from forebay.runtime.arguments import MOST, byte_count, count, label, nanoseconds
+from forebay.runtime.arguments import MOST, byte_count, count, nanoseconds, title
 from forebay.runtime.buffer import Buffer, CheckedBuffer
 from forebay.runtime.debug import Checks, Report, quarantine_of
-from forebay.runtime.device import Device
-from forebay.runtime.stream import Stream
+from forebay.runtime.device import Device, explain, require_device
+from forebay.runtime.stream import ForeignStream, Stream
 from forebay.tape.events import Space
 from forebay.units import duration, percent, size
 
@@ -60,11 +60,12 @@ class Pool:
         tape: Sink | None = None,
         index: int | None = None,
     ) -> None:
-        self.device, self.name, self.consumer = device, label(name, "pool name"), consumer
-        self.limit = None if limit is None else byte_count(limit, f"pool {name}: limit")
+        self.name, self.consumer = title(name, "pool name"), consumer
+        self.device = require_device(device, f"pool {name}")
+        self.limit = None if limit is None else byte_count(limit, f"pool {name}: limit", 1)
         wait_limit_ns = nanoseconds(wait_limit, f"pool {name}: wait_limit")
         if consumer is not None:
-            label(consumer, f"pool {name}: consumer")
+            title(consumer, f"pool {name}: consumer")
         if growth not in GrowBy.__members__:
             raise BadInput(f"pool {name}: no such growth: {growth!r}; there are {', '.join(GrowBy.__members__)}")
         quarantine = quarantine_of(debug, name)
@@ -93,43 +94,58 @@ class Pool:
             self._alloc, self.free_address = self._checks.alloc, self._checks.free
         self.trim = self._native.trim  # () -> bytes given back; waits for the work that used them
 
-    def alloc(self, nbytes: int, stream: Stream) -> Buffer:
+    def alloc(self, nbytes: int, stream: Stream | ForeignStream) -> Buffer:
         """A buffer that work on `stream` may use from now on; its free is ordered after every stream that used it.
 
         On a stream that takes part in a capture it comes from the graph's own memory.
         """
         if type(nbytes) is not int or not 0 < nbytes <= MOST:
             nbytes = count(nbytes, f"pool {self.name}: bytes asked", 1)
-        if not isinstance(stream, Stream) or stream.device is not self.device:
+        if not isinstance(stream, Stream):
+            stream = self.device.stream_of(stream, f"pool {self.name}")
+        if stream.device is not self.device:
             raise self._elsewhere(stream)
         if stream.capture is not None:
             return stream.capture.alloc(nbytes, stream)
-        return self._buffer(self.device, self._alloc(nbytes, stream.id), nbytes, self._release, self._space, stream)
+        try:
+            address = self._alloc(nbytes, stream.id)
+        except DriverError as error:
+            explain(error, self.device.failure)
+            raise
+        return self._buffer(self.device, address, nbytes, self._release, self._space, stream)
 
-    def alloc_address(self, nbytes: int, stream: Stream) -> int:
+    def alloc_address(self, nbytes: int, stream: Stream | ForeignStream) -> int:
         """The same without a buffer: whoever takes it gives it back with `free_address`, after `lend_address` for other streams."""
         if type(nbytes) is not int or not 0 < nbytes <= MOST:
             nbytes = count(nbytes, f"pool {self.name}: bytes asked", 1)
-        if not isinstance(stream, Stream) or stream.device is not self.device:
+        if not isinstance(stream, Stream):
+            stream = self.device.stream_of(stream, f"pool {self.name}")
+        if stream.device is not self.device:
             raise self._elsewhere(stream)
         if stream.capture is not None:
             raise stream.capture.refusal(f"pool {self.name}: alloc_address on {stream!r}", law.POOLED)
-        return self._alloc(nbytes, stream.id)
+        try:
+            return self._alloc(nbytes, stream.id)
+        except DriverError as error:
+            explain(error, self.device.failure)
+            raise
 
-    def lend_address(self, address: int, stream: Stream) -> None:
+    def lend_address(self, address: int, stream: Stream | ForeignStream) -> None:
         """`stream` uses the block too: its free waits for that stream as well. It may be another device's of the same machine.
 
         Raises BadInput for an unknown address and for a stream of another machine.
         """
-        if not isinstance(stream, Stream) or stream.machine is not self.device.machine:
+        stream = self.device.stream_of(stream, f"pool {self.name}")
+        if stream.machine is not self.device.machine:
             raise self._elsewhere(stream)
         self._native.lend(count(address, f"pool {self.name}: address"), stream.id, stream.device.domain)
 
-    def gauges(self, stream: Stream | None = None) -> Gauges:
+    def gauges(self, stream: Stream | ForeignStream | None = None) -> Gauges:
         """The figures now (forebay.gauges); `largest_free` and `largest_free_after_waits` of the stream, else of the best one."""
         if stream is None:
             return self._native.gauges()
-        if not isinstance(stream, Stream) or stream.device is not self.device:
+        stream = self.device.stream_of(stream, f"pool {self.name}")
+        if stream.device is not self.device:
             raise self._elsewhere(stream)
         return self._native.gauges(stream.id)
 
@@ -154,9 +170,7 @@ class Pool:
             raise BadInput(f"pool {self.name} looks at no block: make it with debug=True")
         return self._checks
 
-    def _elsewhere(self, stream: object) -> BadInput:
-        if not isinstance(stream, Stream):
-            return BadInput(f"pool {self.name}: {type(stream).__name__} is no stream; give the one whose work uses the block")
+    def _elsewhere(self, stream: Stream) -> BadInput:
         return BadInput(f"pool {self.name} is on another device than {stream!r}; use a pool of the stream's device")
 
     def _release(self, buffer: Buffer) -> None:

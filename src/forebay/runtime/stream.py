@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +24,18 @@ from forebay.tape.events import Mode
 if TYPE_CHECKING:
     from forebay.runtime.device import Device
 
-__all__ = ["Event", "Failure", "Stream"]
+__all__ = ["Event", "Failure", "ForeignStream", "Stream"]
 
 LEGACY = 1  # the highest handle of the legacy default stream (native/driver/port.hpp)
+_LONGEST_CAUSE = 300  # characters of an exception that a message quotes
 _READ, _WRITE = int(Mode.read), int(Mode.write)
+
+
+class ForeignStream(Protocol):
+    """A stream of another library: CuPy's, cuda.core's, cuda.bindings', RMM's."""
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """(0, its CUstream as a number)."""
 
 
 class Stream:
@@ -37,6 +45,7 @@ class Stream:
     """
 
     lifetime: ClassVar[Lifetime] = Lifetime.ours
+    _owned = False  # until there is a handle to destroy
 
     def __init__(self, device: Device, name: str, handle: int, *, owned: bool, joins_legacy: bool = True) -> None:
         self.device, self.name, self.handle = device, name, handle
@@ -53,23 +62,27 @@ class Stream:
         reads: Sequence[Array | Buffer] = (),
         writes: Sequence[Array | Buffer] = (),
         *,
+        indexed: Sequence[Array | Buffer] = (),
         name: str | None = None,
         cost_ns: int | None = None,
     ) -> None:
         """Issues `kernel`, a callable that gets one NumPy array an argument: of `reads` (not writeable), then of `writes`.
 
         The arrays are good while it runs. `cost_ns` is its time on the virtual clock; None takes the cost table's. An exception
-        in it is the device's sticky fault: the next call that meets the fault raises DriverError from it.
+        in it is the device's sticky fault: the next call that meets the fault raises DriverError from it. In a capture it may be given
+        `indexed` memory too, writeable and last: it goes there by indices that it reads, and `Graph.replay` says where that is.
         """
         name = label(name or name_of(kernel), "kernel name")
         arrays, uses = uses_of(arrays_of(reads), arrays_of(writes))
+        through, more = uses_of([], self._indexed(indexed, name))
         require_callable(kernel)
         if cost_ns is not None:
             cost_ns = count(cost_ns, "cost_ns")
+        arrays += through
         run = _Run(self.device.failure, name, kernel, [(a.nbytes, a.dtype, a.shape) for a in arrays])
         self._use(f"kernel {name}", arrays)
         with self.device.call() as driver:
-            driver.launch(self.device.index, self.handle, name, cost_ns, uses, run)
+            driver.launch(self.device.index, self.handle, name, cost_ns, uses + more, run, len(more))
 
     def copy(self, dst: Array | Buffer | NDArray[Any], src: Array | Buffer | NDArray[Any]) -> None:
         """Copies as many bytes as both have. From a NumPy array: read before this returns. To one: waits for the copy.
@@ -191,10 +204,25 @@ class Stream:
             with self.device.call() as driver:
                 driver.stream_destroy(self.device.index, self.handle)
 
+    def __del__(self) -> None:
+        if self._owned and self.capture is None:  # one that captures goes with its capture
+            self.device.quietly(self.close)
+
     def require_open(self) -> None:
         """A closed stream's handle may be another's by now. Raises BadInput."""
         if self._closed:
             raise BadInput(f"{self!r} was closed; make another")
+
+    def _indexed(self, arrays: Sequence[Array | Buffer], kernel: str) -> list[Array]:
+        """Memory that a node of a graph goes through. Raises BadInput for any other launch: it knows what it touches."""
+        found = arrays_of(arrays)
+        if found and self.capture is None:
+            raise BadInput(
+                f"kernel {kernel} on {self!r}: indexed memory is a capture's; name what it touches in reads and writes"
+            )
+        if self.capture is not None:
+            self.capture.indexed += found
+        return found
 
     def _use(self, what: str, arrays: Sequence[Array], *, far: bool = False) -> None:
         """Before work is issued: an address of another machine may be anybody's. `far`: it may reach other devices' memory."""
@@ -261,12 +289,21 @@ class Event:
 
 
 class Failure:
-    """The first exception of a device's kernels: what its fault is chained to."""
+    """The first exception of a device's kernels, and the kernel's name: what its fault is chained to."""
 
-    __slots__ = ("error",)
+    __slots__ = ("error", "kernel")
 
     def __init__(self) -> None:
         self.error: BaseException | None = None
+        self.kernel: str | None = None  # none: a host function
+
+    def told(self) -> str:
+        """In one line which kernel raised what, and where."""
+        who = "a host function" if self.kernel is None else f"kernel {self.kernel}"
+        what = " ".join(f"{type(self.error).__name__}: {self.error}".split())
+        frames = traceback.extract_tb(None if self.error is None else self.error.__traceback__)
+        at = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+        return f"{who} raised {what[:_LONGEST_CAUSE]}{at}"
 
 
 class _Run:
@@ -305,7 +342,8 @@ class _Run:
 
     def failed(self, error: BaseException) -> None:
         """Keeps the first error, for whoever meets the fault of the device."""
-        self.failure.error = self.failure.error or error
+        if self.failure.error is None:
+            self.failure.error, self.failure.kernel = error, self.name
 
 
 def _give_back(memory: list[LentBytes]) -> None:
