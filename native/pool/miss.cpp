@@ -192,8 +192,10 @@ void Pool::know_lost(const std::vector<Point>& points) {
 
 void Pool::wait_for_frees(const Lane& lane, const Need& need) {
   std::chrono::nanoseconds waited{0};
-  const std::vector<Point> awaited = awaited_points(need), left = waited_for(awaited, waited);
+  const std::vector<Point> awaited = awaited_points(need);
+  std::vector<Point> left = waited_for(awaited, waited);
   know_lost(awaited);
+  left = not_reached(left);
   if (domain_.dead()) refuse_dead();
   settle();
   if (left.empty() || options_.wait_limit.count() == 0) return;
