@@ -141,5 +141,7 @@ class TestAFaultAtEveryCall:
             it_goes_on(with_fault(scenario, growth, ground, position, status, clean_up_too=clean_up_too))
 
     def test_that_loses_the_device_ends_all_calls(self, scenario: Scenario, growth: str, ground: type[Ground]) -> None:
-        for position in range(1, calls_of(scenario, growth, ground) + 1):
+        calls = calls_of(scenario, growth, ground)
+        assert calls > 0
+        for position in range(1, calls + 1):
             it_is_over(with_fault(scenario, growth, ground, position, "illegal_address", clean_up_too=False))
