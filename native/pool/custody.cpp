@@ -1,4 +1,5 @@
 #include "pool/custody.hpp"
+#include "pool/passed.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -221,10 +222,7 @@ void Custody::examine_done() {
   std::deque<Look> done;
   {
     const std::lock_guard lock(mutex_);
-    const auto later = std::stable_partition(looks_.begin(), looks_.end(),
-                                             [](const Look& look) { return look.done.clock->passed(look.done.epoch); });
-    done.assign(std::make_move_iterator(looks_.begin()), std::make_move_iterator(later));
-    looks_.erase(looks_.begin(), later);
+    done = take_passed(looks_);
   }
   for (const Look& look : done) examine(look);
 }

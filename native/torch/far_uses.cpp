@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "pool/own_calls.hpp"
+#include "pool/passed.hpp"
 #include "torch/words.hpp"
 
 namespace forebay::torch {
@@ -110,10 +111,7 @@ std::vector<std::string> FarUses::reports() {
   std::deque<Look> done;
   {
     const std::lock_guard lock(mutex_);
-    const auto later = std::stable_partition(looks_.begin(), looks_.end(),
-                                             [](const Look& look) { return look.done.clock->passed(look.done.epoch); });
-    done.assign(std::make_move_iterator(looks_.begin()), std::make_move_iterator(later));
-    looks_.erase(looks_.begin(), later);
+    done = take_passed(looks_);
   }
   for (const Look& look : done) {
     const std::uint8_t* const seen = host(look.use.seen);
