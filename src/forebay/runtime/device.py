@@ -169,8 +169,8 @@ class Device:
         return self._call
 
     def quietly(self, close: Callable[[], None]) -> None:
-        """For finalisers: a handle that cannot be given back, on a lost device or at exit, is nobody's error."""
-        if sys.is_finalizing():
+        """For finalisers: a handle that cannot be given back is nobody's error; at exit and on a lost device nobody tries."""
+        if sys.is_finalizing() or self.domain.dead:
             return
         try:
             close()

@@ -205,7 +205,7 @@ class Stream:
                 driver.stream_destroy(self.device.index, self.handle)
 
     def __del__(self) -> None:
-        if self._owned and self.capture is None and not self.device.domain.dead:  # one that captures goes with its capture
+        if self._owned and self.capture is None:  # one that captures goes with its capture
             self.device.quietly(self.close)
 
     def require_open(self) -> None:
