@@ -4,10 +4,8 @@ import ctypes
 
 import pytest
 
-from adapters.torch_world import Torch
+from adapters.torch_world import LATE, Torch
 from driver_facts.raw import MIB
-
-LATE = 10**9  # nanoseconds of work that nobody waits for
 
 
 @pytest.fixture

@@ -9,11 +9,6 @@ from adapters.torch_world import Torch
 from driver_facts.raw import MIB
 
 
-@pytest.fixture
-def torch(tmp_path):
-    return Torch(tmp_path)
-
-
 def in_child(call) -> str:
     """What `call()` says in a forked child."""
     reader, writer = os.pipe()

@@ -2,27 +2,9 @@
 
 import ctypes
 import random
-import threading
 
-import pytest
-
-from adapters.torch_world import Torch
+from adapters.torch_world import LATE, on_thread
 from driver_facts.raw import MIB
-
-LATE = 10**9  # nanoseconds of work that nobody waits for
-
-
-@pytest.fixture
-def torch(tmp_path):
-    return Torch(tmp_path)
-
-
-def on_thread(call):
-    answers = []
-    thread = threading.Thread(target=lambda: answers.append(call()))
-    thread.start()
-    thread.join()
-    return answers[0]
 
 
 def test_what_is_allocated_in_a_capture_is_the_graph_s_until_it_is_released(torch):

@@ -6,31 +6,16 @@ import random
 import subprocess
 import sys
 import textwrap
-import threading
 from pathlib import Path
 
 import pytest
 
-from adapters.torch_world import Torch
+from adapters.torch_world import LATE, Torch, on_thread
 from driver_facts.raw import MIB, NONBLOCKING, Raw
 from fake_cuda.library import FakeCuda
 from forebay.errors import NotSupported
 
 TESTS = Path(__file__).resolve().parents[1]
-LATE = 10**9  # nanoseconds of work that nobody waits for
-
-
-@pytest.fixture
-def torch(tmp_path):
-    return Torch(tmp_path)
-
-
-def on_thread(call):
-    answers = []
-    thread = threading.Thread(target=lambda: answers.append(call()))
-    thread.start()
-    thread.join()
-    return answers[0]
 
 
 # ---- blocks and streams

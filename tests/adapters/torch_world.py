@@ -7,6 +7,7 @@ import itertools
 import os
 import shutil
 import subprocess
+import threading
 from functools import cache
 from pathlib import Path
 
@@ -15,7 +16,17 @@ from forebay.adapters.torch_library import Library, path
 
 HERE = Path(__file__).parent
 BUILD = HERE.parents[1] / "build" / "torch_peer"
+LATE = 10**9  # nanoseconds of work that nobody waits for
 _copies = itertools.count()
+
+
+def on_thread(call):
+    """What the call answers on a thread of its own."""
+    answers = []
+    thread = threading.Thread(target=lambda: answers.append(call()))
+    thread.start()
+    thread.join()
+    return answers[0]
 
 
 class _Id(ctypes.Structure):
